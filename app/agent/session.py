@@ -3,8 +3,6 @@
 Nothing here decides what the model does next (the ladder does), nor what goes over the wire (the projection
 does), nor when a turn may begin (`Turns` does). A session belongs to one event loop; its proposal service works on
 threads.
-
-Kept whole: it is all that the user can do with a conversation, a few lines each.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The argument parsers; their help texts are what `--help` and the shell completion show.
-
-Kept whole: all words of the command line in one place.
-"""
+"""The argument parsers; their help texts are what `--help` and the shell completion show."""
 
 import argparse
 import functools

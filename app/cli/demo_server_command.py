@@ -1,7 +1,4 @@
-"""`signoff demo-server`: serves the demo model, alone or beside another command.
-
-Kept apart: of all commands just the one that runs is loaded.
-"""
+"""`signoff demo-server`: serves the demo model, alone or beside another command."""
 
 import argparse
 import asyncio

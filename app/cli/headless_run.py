@@ -1,7 +1,4 @@
-"""`signoff run`: one turn without the screen; it may stage proposals and writes nothing to the workspace.
-
-Kept whole: all that a turn is told by where there is no screen.
-"""
+"""`signoff run`: one turn without the screen; it may stage proposals and writes nothing to the workspace."""
 
 import argparse
 import asyncio
@@ -54,7 +51,7 @@ from app.conversation.events import (
 from app.images.image import Image
 from app.images.image_files import Candidate, NotAttached
 from app.images.mentions import find_mentions
-from app.keys.registry import slash_call
+from app.keys.actions import slash_call
 from app.runtime.attachments import load_attachments
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
@@ -182,7 +179,7 @@ def _message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """What is said: the prompt, or what a command of the user's own makes of it."""
     if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
-    from app.keys.registry import ACTIONS
+    from app.keys.actions import ACTIONS
     from app.prompts.custom_commands import CommandUnusable
     from app.runtime.prompt_sources import load_custom_commands, make_command_message
 

@@ -1,7 +1,4 @@
-"""The JSON that commands print; these models are its schema and its documentation.
-
-Kept whole: scripts rely on all of it, and find it in one place.
-"""
+"""The JSON that commands print; these models are its schema and its documentation."""
 
 from collections.abc import Sequence
 from typing import Literal

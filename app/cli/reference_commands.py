@@ -1,7 +1,4 @@
-"""`signoff keys`, `print_completion` and the JSON schemas.
-
-Kept apart: of all commands just the one that runs is loaded.
-"""
+"""`signoff keys`, `print_completion` and the JSON schemas."""
 
 import argparse
 import ast
@@ -17,8 +14,8 @@ from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, command_parser
 from app.cli.command_output import ExitCode, print_json, print_line
 from app.cli.json_documents import KeyLine
+from app.keys.actions import ACTIONS
 from app.keys.keymap import keys_of, spelled
-from app.keys.registry import ACTIONS
 from app.runtime.open_workspace import OpenWorkspace
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -1,7 +1,4 @@
-"""Proposals that must be shown before the command line may approve them: they changed since they were shown.
-
-Kept apart: a promise of its own, which showing and deciding share.
-"""
+"""Proposals that must be shown before the command line may approve them: they changed since they were shown."""
 
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ChangedSinceSeen

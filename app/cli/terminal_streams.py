@@ -1,7 +1,4 @@
-"""Standard streams that show control characters instead of sending them to a terminal.
-
-Kept apart: put in place before anything is printed, and rests on nothing but safe_text.
-"""
+"""Standard streams that show control characters instead of sending them to a terminal."""
 
 import os
 import sys

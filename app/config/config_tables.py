@@ -1,7 +1,4 @@
-"""Tables of the configuration for servers, hooks, prices and models.
-
-Kept apart: the configuration parses them, and the words that they share with it are here.
-"""
+"""Tables of the configuration for servers, hooks, prices and models."""
 
 import json
 import re

@@ -1,8 +1,6 @@
 """The configuration, by precedence: flags, environment, the workspace's file, the user's file.
 
 Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
-
-Kept whole: all settings with their defaults, and how the layers become one.
 """
 
 import contextlib

@@ -1,7 +1,4 @@
-"""TOML from untrusted authors: parsed in time linear in its length.
-
-Kept apart: configuration, themes and trust rest on it, and it rests on nothing.
-"""
+"""TOML from untrusted authors: parsed in time linear in its length."""
 
 import tomllib
 from typing import Any

@@ -1,6 +1,46 @@
-"""The table of all actions, and the slash commands."""
+"""All that a key, the palette, a slash command or the help screen can name.
 
-from app.keys.action import Action
+Bindings, footer, command palette, help and the documentation are made from `ACTIONS`: a key that is not listed here
+does not exist. Destructive actions are never `priority`, so that no other widget gives them a key by accident.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+
+Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval", "writing", "asking"]
+"""Where a key works: everywhere, in the transcript, in the composer, in the whole review, or in a part of it."""
+
+
+class Action(NamedTuple):
+    """Something that the user can do."""
+
+    id: str
+    """What the keymap in the configuration names: `review.approve`."""
+    title: str
+    """Short, for the footer."""
+    keys: str
+    """Default keys in Textual's notation, comma-separated; empty for none."""
+    handler: str
+    """The action's name in Textual: `approve` calls `action_approve`."""
+    scope: Scope
+    help: str = ""
+    """One sentence, for the help screen and the palette."""
+    footer: int = 0
+    """0 is not in the footer; 1 always is; of the others the highest go first where the footer is narrow."""
+    moves: bool = False
+    """Whether it only moves a cursor or a view, which nobody looks for in the palette."""
+    priority: bool = False
+    """Whether it works before the focused widget sees the key."""
+    command: str = ""
+    """Its slash command, without the slash; the palette offers it too."""
+    argument: str = ""
+    """What the slash command takes, for help: `[every-edit|chain N]`."""
+
 
 IN_REVIEW: tuple[Action, ...] = (
     Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=1),
@@ -562,3 +602,46 @@ EVERYWHERE: tuple[Action, ...] = (
         command="keys",
     ),
 )
+
+
+_LINE = re.compile(r"/([^\W\d_][\w:-]*)(?:\s+(.*))?$", re.DOTALL)
+
+
+def slash_call(text: str) -> tuple[str, str] | None:
+    """Name, in lower case, and argument; None if the text, without space around it, calls nothing."""
+    found = _LINE.match(text)
+    return None if found is None else (found[1].lower(), (found[2] or "").strip())
+
+
+__all__ = ["ACTIONS", "Action", "Scope", "bindings", "in_scope"]
+
+ACTIONS: tuple[Action, ...] = (*EVERYWHERE, *IN_REVIEW, *IN_DIFF, *IN_CHAT)
+"""Every action, in the order in which help lists them."""
+
+
+def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
+    """The bindings of these scopes, each with its registry id so that a keymap can move it.
+
+    Args:
+        scopes: Whose.
+        through: The action of a widget that hands each of them on, by the name of its handler.
+    """
+    from textual.binding import Binding
+
+    return [
+        Binding(
+            action.keys,
+            f"{through}({action.handler!r})" if through else action.handler,
+            action.title,
+            id=action.id,
+            show=action.footer > 0,
+            priority=action.priority,
+        )
+        for action in in_scope(*scopes)
+        if action.keys
+    ]
+
+
+def in_scope(*scopes: Scope) -> Iterable[Action]:
+    """The actions of these scopes, in registry order."""
+    return (action for action in ACTIONS if action.scope in scopes)

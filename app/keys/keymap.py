@@ -7,7 +7,7 @@ silently takes one of them away; a keymap that could swap approve for deny is re
 import unicodedata
 from collections.abc import Mapping
 
-from app.keys.registry import ACTIONS, Action, Scope
+from app.keys.actions import ACTIONS, Action, Scope
 
 _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
     "app": ("app", "chat", "composer", "review", "diff", "files", "approval"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.conversation.events import Invocation
-from app.keys.registry import ACTIONS
+from app.keys.actions import ACTIONS
 from app.llm.doctor.endpoint_doctor import EndpointCheck
 from app.prompts.custom_commands import (
     CommandCatalogue,

@@ -1,7 +1,4 @@
-"""Counted nouns.
-
-Kept apart: every floor counts, and this rests on nothing.
-"""
+"""Counted nouns."""
 
 
 def plural(number: int, noun: str) -> str:

@@ -1,7 +1,4 @@
-"""The tools `read_skill`, `write_todos` and `ask_user`.
-
-Kept apart: the only tool that never runs.
-"""
+"""The tools `read_skill`, `write_todos` and `ask_user`."""
 
 import asyncio
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The app: start-up, bindings, and routing of the user's actions to the controllers.
 
-Kept whole: Textual looks for all of its handlers in this class.
-
 What this module imports is loaded before the first picture: keep it light. The rest comes later.
 """
 
@@ -22,7 +20,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.keys.registry import Action, bindings
+from app.keys.actions import Action, bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from app.keys.actions import ACTIONS
 from app.keys.keymap import DECISIONS, key_name, keys_of
-from app.keys.registry import ACTIONS
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.controllers.image_attacher import ImageAttacher

@@ -1,7 +1,4 @@
-"""Folders that hold much more than one project: what the model may read in them unasked is more than anyone means.
-
-Kept apart: who opens a workspace asks it before anything of that is loaded.
-"""
+"""Folders that hold much more than one project: what the model may read in them unasked is more than anyone means."""
 
 from pathlib import Path
 

@@ -1,7 +1,4 @@
-"""A defect in the last file by path is met early, on commits of our own, whatever else is in them.
-
-Kept apart: the measure that `python -m tests.attention` takes of any repository.
-"""
+"""A defect in the last file by path is met early, on commits of our own, whatever else is in them."""
 
 from tests.attention.commits import as_proposal, marks, share_before
 from tests.attention.planted import commits

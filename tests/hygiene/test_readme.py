@@ -13,8 +13,8 @@ from textual.binding import Binding
 from app.cli.argument_parser import command_parser
 from app.config.settings import Settings
 from app.demo.demo_conversation import read_intent
+from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, validated_keymap
-from app.keys.registry import ACTIONS
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.resolve_screen import ResolveScreen
 from app.ui.themes.first_theme import OWN_THEMES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, OptionList
 
-from app.keys.registry import ACTIONS
+from app.keys.actions import ACTIONS
 from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
 from tests.ui.running_app import running

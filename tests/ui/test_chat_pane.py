@@ -47,7 +47,7 @@ from widgets.chat.composer import Composer
 from widgets.chat.composer_bars import QuestionBar
 from widgets.chat.entries.entry_base import PutEntry
 from widgets.chat.entry_builder import EntryBuilder
-from widgets.chat.markdown import markdown_inline
+from widgets.chat.markdown import markdown_blocks
 from widgets.chat.queue import Queue
 from widgets.chat.status_line import StatusLine
 
@@ -641,12 +641,12 @@ async def test_there_is_a_picture_of_what_came_although_its_layout_lags_behind(
 
 
 async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
-    markdown_inline.parser.cache_clear()
+    markdown_blocks.parser.cache_clear()
     app = ChatApp()
     async with app.run_test(size=SIZE):
         app.pane.apply(PhaseChanged(Phase.REQUESTING))
         await app.workers.wait_for_complete()
-        assert markdown_inline.parser.cache_info().currsize == 1
+        assert markdown_blocks.parser.cache_info().currsize == 1
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:

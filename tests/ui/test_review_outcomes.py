@@ -2,7 +2,7 @@
 
 from textual.pilot import Pilot
 
-from app.keys.registry import in_scope
+from app.keys.actions import in_scope
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal

@@ -8,8 +8,8 @@ import pytest
 from textual.command import CommandList
 from textual.widgets import Input, OptionList, TextArea
 
+from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, keys_of
-from app.keys.registry import ACTIONS
 from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm

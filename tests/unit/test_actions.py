@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.keys.registry import ACTIONS, bindings
+from app.keys.actions import ACTIONS, bindings
 from app.ui.context import slash_commands
 from app.ui.context.slash_commands import BadArgument
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
+from app.keys.actions import ACTIONS
 from app.keys.keymap import DECISIONS, KeymapError, key_name, keys_of, new_bindings, spelled, validated_keymap
-from app.keys.registry import ACTIONS
 
 BY_ID = {action.id: action for action in ACTIONS}
 

@@ -1,7 +1,4 @@
-"""What deserves eyes is fixed when a step is staged, and kept: also what the user's own words leave out.
-
-Kept apart: from the words on the wire to what is stored.
-"""
+"""What deserves eyes is fixed when a step is staged, and kept: also what the user's own words leave out."""
 
 from pathlib import Path
 

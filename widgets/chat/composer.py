@@ -1,7 +1,4 @@
-"""The composer: input with completion, history, folded pastes and queued messages.
-
-Kept whole: what a key does depends on the text, the list above it, the history and the queue at once.
-"""
+"""The composer: input with completion, history, folded pastes and queued messages."""
 
 import asyncio
 import re
@@ -19,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
-from app.keys.registry import bindings, slash_call
+from app.keys.actions import bindings, slash_call
 from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer_field import Editor
 from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds

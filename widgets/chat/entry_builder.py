@@ -1,7 +1,4 @@
-"""Build transcript entries from events and updates; a live session and one read from its log give the same.
-
-Kept whole: an event may change what any earlier one has shown.
-"""
+"""Build transcript entries from events and updates; a live session and one read from its log give the same."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""The transcript: of thousands of entries only those on screen are laid out and drawn.
-
-Kept whole: what is laid out, how far it is scrolled and which entry the keys work on change together.
-"""
+"""The transcript: of thousands of entries only those on screen are laid out and drawn."""
 
 import asyncio
 import re
@@ -17,7 +14,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.keys.registry import bindings
+from app.keys.actions import bindings
 from widgets.chat.entries.entry_base import MARK_WIDTH, Change, DropEntry, TranscriptEntry
 from widgets.chat.entries.proposal_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers

@@ -2,8 +2,6 @@
 
 Textual would keep two strips, with seven caches each, for every row of every container, one behind the other: on an
 empty screen that was 4 MB, and a tenth of the first picture.
-
-Kept apart: every pane is made of these, and they rest on Textual alone.
 """
 
 from textual.containers import Horizontal, Vertical

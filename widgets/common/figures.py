@@ -1,7 +1,4 @@
-"""Formats counts of tokens and costs.
-
-Kept apart: the status bar and the ends of turns say it alike.
-"""
+"""Formats counts of tokens and costs."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from textual.reactive import reactive
 from textual.screen import Screen
 
-from app.keys.registry import ACTIONS, Action
+from app.keys.actions import ACTIONS, Action
 from widgets.common.key_hints import HintLine, KeyHint, Placed
 
 if TYPE_CHECKING:

@@ -1,7 +1,4 @@
-"""Length of the common prefix of two texts, by bisection over slices.
-
-Kept apart: the marks of a diff and the keys of an editor ask it alike.
-"""
+"""Length of the common prefix of two texts, by bisection over slices."""
 
 
 def common_prefix_length(left: str, right: str) -> int:

@@ -5,7 +5,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import BindingType
 
-from app.keys.registry import bindings
+from app.keys.actions import bindings
 from app.proposals.values.models import HunkState
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.diff_messages import (

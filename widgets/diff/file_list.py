@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.keys.registry import bindings
+from app.keys.actions import bindings
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_surface import DiffSurface
 from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark

@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from app.keys.actions import bindings, in_scope
 from app.keys.keymap import keys_of
-from app.keys.registry import bindings, in_scope
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 

@@ -16,8 +16,8 @@ from textual.widgets import Static
 
 from app.agent.updates import Recorded, SideUpdate
 from app.conversation.events import EventBase, SideExchange, ThreadAnchor
+from app.keys.actions import bindings
 from app.keys.keymap import first_key
-from app.keys.registry import bindings
 from app.proposals.values.models import FileDiff, Hunk
 from widgets.chat.composer_field import Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry

@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
+from app.keys.actions import in_scope
 from app.keys.keymap import first_key, keys_of
-from app.keys.registry import in_scope
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer

@@ -15,8 +15,8 @@ from textual.widgets import Static
 from app.automation.check_results import ProposalChecks, findings_as_feedback
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
+from app.keys.actions import Action, bindings, in_scope
 from app.keys.keymap import key_name, keys_of
-from app.keys.registry import Action, bindings, in_scope
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Padding, Visual
 
-from app.keys.registry import bindings
+from app.keys.actions import bindings
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_row, proposal_row
 

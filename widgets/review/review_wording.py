@@ -1,7 +1,4 @@
-"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what.
-
-Kept whole: what one line says, another one leaves out.
-"""
+"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,8 +15,7 @@ from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
-from widgets.review.open_permissions import permission_scopes
-from widgets.review.review_state import ReviewState
+from widgets.review.review_state import ReviewState, permission_scopes
 from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {

@@ -1,7 +1,4 @@
-"""The error for a call that can't be staged, with a message for the agent.
-
-Kept apart: the readers of edits raise it, and import nothing else of the hook.
-"""
+"""The error for a call that can't be staged, with a message for the agent."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,4 @@
-"""Permanent permissions for tools of servers, with any arguments.
-
-Kept apart: what asks, what keeps the answers and what lists them all know it.
-"""
+"""Permanent permissions for tools of servers, with any arguments."""
 
 import json
 from dataclasses import dataclass

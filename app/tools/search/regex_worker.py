@@ -3,8 +3,6 @@
 Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
 the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then batches of
 files, each file a list of lines, answered by the list of `[file, line, column]`, all from 0, of the lines that match.
-
-Kept apart: it is run as a process of its own.
 """
 
 import json

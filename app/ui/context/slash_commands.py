@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.keys.registry import ACTIONS, Action
+from app.keys.actions import ACTIONS, Action
 
 COMMANDS = {action.command: action for action in ACTIONS if action.command}
 """The slash commands by name."""

@@ -1,7 +1,4 @@
-"""The commands of the app: one method each, called alike by slash, palette and key.
-
-Kept whole: it is the list of all commands, a few lines each.
-"""
+"""The commands of the app: one method each, called alike by slash, palette and key."""
 
 import asyncio
 import time
@@ -16,8 +13,8 @@ from textual.content import Content
 
 from app.agent.updates import Phase
 from app.images.mentions import Mention, find_mentions
+from app.keys.actions import Action, in_scope
 from app.keys.keymap import DECISIONS, key_name, keys_of
-from app.keys.registry import Action, in_scope
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
 from app.ui.context.app_context import AppContext

@@ -1,7 +1,4 @@
-"""Attach the images that the user names, in the chat and in the review alike.
-
-Kept apart: a message and a decision have to treat them the same.
-"""
+"""Attach the images that the user names, in the chat and in the review alike."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

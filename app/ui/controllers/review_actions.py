@@ -1,7 +1,4 @@
-"""Carries out the user's decisions in the review, and reports their results.
-
-Kept whole: each message of the review has its effect here.
-"""
+"""Carries out the user's decisions in the review, and reports their results."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -11,8 +11,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from app.keys.actions import ACTIONS, Action, Scope, in_scope
 from app.keys.keymap import key_name, keys_of
-from app.keys.registry import ACTIONS, Action, Scope, in_scope
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage_line

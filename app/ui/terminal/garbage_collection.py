@@ -7,7 +7,7 @@ a turn or more, so only a full collection finds it. Such a collection holds up w
 that grows with all that is not frozen: so it comes when nothing happens, and what has survived a long one is frozen,
 too, so that none ever takes long.
 
-Kept apart: called before anything else is imported.
+It is called before anything else is imported.
 """
 
 import asyncio

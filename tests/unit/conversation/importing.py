@@ -1,7 +1,4 @@
-"""A list of messages made elsewhere as a valid one: read as events and projected.
-
-Kept apart: property tests and benchmarks share it.
-"""
+"""A list of messages made elsewhere as a valid one: read as events and projected."""
 
 from collections.abc import Sequence
 from typing import Any

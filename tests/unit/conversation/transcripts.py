@@ -1,7 +1,4 @@
-"""Transcripts as other programs write them, in short.
-
-Kept apart: the reader's tests and those on the wire share them.
-"""
+"""Transcripts as other programs write them, in short."""
 
 import json
 from pathlib import Path

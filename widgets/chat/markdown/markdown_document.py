@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from widgets.chat.markdown.highlighted_code import CodePiece
-from widgets.chat.markdown.markdown_blocks import RenderState, render_chunk
-from widgets.chat.markdown.markdown_inline import link_references, parser
+from widgets.chat.markdown.markdown_blocks import RenderState, link_references, parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import LONGEST_PARAGRAPH, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
 

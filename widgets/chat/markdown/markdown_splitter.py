@@ -4,8 +4,6 @@ A chunk is a block (paragraph, heading, list item, quote) or, where one block ma
 table, a paragraph of many pages), a piece of it. Where the cuts are depends on the text alone, not on how it
 arrived, so a streamed text and the same text read from the log come out alike. The rules are those of CommonMark
 0.31 as far as they decide where a block ends, and of GitHub's tables.
-
-Kept whole: one state machine, a method for each of its states.
 """
 
 import re

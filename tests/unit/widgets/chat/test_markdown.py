@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from widgets.chat.entries.entry_base import GrowingRows
 from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.markdown.markdown_blocks import parser
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
-from widgets.chat.markdown.markdown_inline import parser
 from widgets.chat.markdown.markdown_splitter import (
     LONGEST_FENCE,
     LONGEST_PARAGRAPH,

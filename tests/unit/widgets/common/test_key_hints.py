@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 
-from app.keys.registry import ACTIONS
+from app.keys.actions import ACTIONS
 from widgets.common.key_bar import KeyBar, fitting_hints
 from widgets.common.key_hints import KeyHint, KeyHints
 
