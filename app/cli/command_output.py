@@ -1,14 +1,17 @@
-"""Output of commands: text for people, JSON for programs, and exit codes."""
+"""Output of commands: text for people, JSON for programs, exit codes; streams that are safe for a terminal."""
 
 import json
+import os
 import re
 import shlex
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from app.text.safe_text import escape_unsafe
 
@@ -162,6 +165,11 @@ def _writing() -> Iterator[None]:
         raise CommandError(output_error(error)) from error
 
 
+def format_time(moment: float) -> str:
+    """Return a Unix time as local date and time, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
 def output_error(error: OSError) -> str:
     """Return the error to raise when standard output cannot be written."""
     return f"Standard output cannot be written: {error.strerror or error}."
@@ -170,3 +178,45 @@ def output_error(error: OSError) -> str:
 def print_error(text: str) -> None:
     """Print one line to standard error."""
     sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")
+
+
+class _VisibleText:
+    """A stream that shows control characters instead of sending them, and has no way around."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write all of it, made visible."""
+        self._stream.write(escape_unsafe(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            raise AttributeError("bytes are not for a terminal: use write")
+        return getattr(self._stream, name)
+
+
+def open_closed_streams() -> None:
+    """Open the null device in the place of closed standard streams.
+
+    From such an input nothing comes; to such an output nothing can be written, as to one that is full.
+    """
+    for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, access), number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+
+
+def show_control_characters() -> None:
+    """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):
+            if hasattr(stream, "reconfigure"):
+                # A glyph that the terminal's encoding lacks is no reason to fail.
+                stream.reconfigure(errors="replace")
+            setattr(sys, name, cast(TextIO, _VisibleText(stream)))
+        elif isinstance(stream, TextIOWrapper):
+            # Nor is a letter that the locale lacks; in JSON it is the same letter.
+            stream.reconfigure(errors="backslashreplace")

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from app.agent.decision_service import approval_event, decision_event, not_recorded_message, redo_event, undo_event
 from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
-from app.cli.hunk_numbers import hunk_ids
 from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.seen_proposals import check_seen, mark_seen, mark_unseen
+from app.cli.proposal_choice import check_seen, hunk_ids, mark_seen, mark_unseen
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
@@ -232,7 +231,7 @@ def _document(done: _Decided) -> DecisionDocument:
     return DecisionDocument(
         id=result.proposal.id,
         state=result.proposal.state,
-        files=[FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files],
+        files=[FileLine.model_validate(file) for file in result.files],
         changed=[other.id for other in result.changed],
         warning=done.warning,
     )

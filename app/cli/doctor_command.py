@@ -104,7 +104,7 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
 
 
 def _lines(checks: Iterable[EndpointCheck]) -> list[CheckLine]:
-    return [CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in checks]
+    return [CheckLine.model_validate(one) for one in checks]
 
 
 async def _choice(runtime: OpenWorkspace) -> str:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
-from app.cli.proposals_command import format_proposal
+from app.cli.proposal_list import format_proposal
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
@@ -69,7 +69,7 @@ def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> None:
     if arguments.json:
-        print_json(ProposalLine.of(proposal))
+        print_json(ProposalLine.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")

@@ -124,7 +124,7 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.cli.demo_server_command import demo_endpoint
+    from app.cli.server_commands import demo_endpoint
 
     async with demo_endpoint() as settings:
         yield flags | settings
@@ -260,8 +260,8 @@ def _outcome(
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
-        spent=UsageLine(**spending.total._asdict()),
-        servers=[ServerStateLine(name=each.name, state=each.state, reason=each.reason) for each in unavailable],
+        spent=UsageLine.model_validate(spending.total),
+        servers=[ServerStateLine.model_validate(each) for each in unavailable],
     )
 
 

@@ -7,8 +7,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
     "app/agent/trace.py": "the file of --debug",
     "app/cli/main.py": "the null device",
-    "app/cli/mcp_command.py": "the null device",
-    "app/cli/terminal_streams.py": "the null device",
+    "app/cli/server_commands.py": "the null device",
+    "app/cli/command_output.py": "the null device",
     "app/ui/controllers/app_commands.py": "the file that the user exports to",
     "app/cli/proposal_commands.py": "the patch that the user names",
     "app/config/settings.py": "the user's own configuration, which lies below the door",
