@@ -13,7 +13,7 @@ OPENS_OTHER_FILES = {
     "app/cli/proposal_commands.py": "the patch that the user names",
     "app/config/settings.py": "the user's own configuration, which lies below the door",
     "app/demo/sample_workspace.py": "signoff's own sample",
-    "app/demo/demo_words.py": "signoff's own words",
+    "app/demo/demo_conversation.py": "signoff's own words",
     "app/ui/screens/external_diff_screen.py": "its own search line",
     "app/ui/terminal/external_editor.py": "a temporary file of its own",
     "app/ui/chat_controller.py": "a session",
