@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class DraftChecks:
-    """Runs the checks of a draft, and returns what the model is told of them."""
+    """Runs the checks of a draft, and returns what the model is told of them.
+
+    Args:
+        runner: Gives what runs them.
+        configured: The checks that are in force.
+        trees: What a draft is checked on; called on a thread.
+    """
 
     def __init__(
         self,
@@ -26,13 +32,6 @@ class DraftChecks:
         configured: Callable[[], tuple[CheckTable, ...]],
         trees: "Callable[[Draft], WorkspaceVersions]",
     ) -> None:
-        """Nothing is loaded or run where no check feeds.
-
-        Args:
-            runner: Gives what runs them.
-            configured: The checks that are in force.
-            trees: What a draft is checked on; called on a thread.
-        """
         self._runner = runner
         self._configured = configured
         self._trees = trees

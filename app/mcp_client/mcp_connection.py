@@ -56,15 +56,14 @@ class SessionEnded(ConnectionLost):
 
 
 class SignInNeeded(ConnectionLost):
-    """The user has to sign in."""
+    """The user has to sign in.
+
+    Args:
+        challenge: The header that says where, and for what.
+        wider: The user is signed in, for less than this.
+    """
 
     def __init__(self, challenge: str, *, wider: bool = False) -> None:
-        """Say so.
-
-        Args:
-            challenge: The header that says where, and for what.
-            wider: The user is signed in, for less than this.
-        """
         super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN)
         self.challenge = challenge
         self.wider = wider
@@ -75,15 +74,14 @@ class ServerTimeout(Exception):
 
 
 class Connection(ABC):
-    """A session with one server."""
+    """A session with one server.
+
+    Args:
+        root: The workspace, which the server may ask for.
+        notified: Takes what the server tells unasked.
+    """
 
     def __init__(self, root: Path, notified: Notified) -> None:
-        """Begin to count.
-
-        Args:
-            root: The workspace, which the server may ask for.
-            notified: Takes what the server tells unasked.
-        """
         self._root = root
         self._notified = notified
         self._ids = itertools.count(1)

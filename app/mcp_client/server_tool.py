@@ -9,12 +9,11 @@ from itertools import chain
 from typing import Any
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quoted_names
+from app.mcp_client.configured_servers import REACH_WORDS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_definition import REACH_WORDS, WriteAccess
-from app.mcp_client.tool_definitions import ToolDefinition
-from app.mcp_client.tool_listing import ToolWithdrawn
+from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
 from app.proposals.text.file_warnings import size_words
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
@@ -169,7 +168,6 @@ class ServerTool(Tool):
     Arguments = GivenArguments
 
     def __init__(self, server: McpServer, offer: ToolDefinition) -> None:
-        """`offer` is one of the server's."""
         self.name = offer.name
         self.description = offer.description or offer.title or f"The tool {offer.tool} of the server {server.name}."
         self.parameters = offer.parameters

@@ -52,7 +52,6 @@ class TokenStore:
     """All tokens by the address of the server; blocks."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is the file."""
         self._path = path
         self._lock = threading.Lock()
 

@@ -7,7 +7,7 @@ after the one before. What is proposed is what it would have written.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.errors import NotStaged
+from app.doors.hook.text_edits import NotStaged
 
 if TYPE_CHECKING:
     from app.doors.hook.files import TurnFiles

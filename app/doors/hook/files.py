@@ -2,23 +2,22 @@
 
 from collections.abc import Sequence
 
-from app.doors.hook.errors import NotStaged
+from app.doors.hook.text_edits import NotStaged
 from app.storage.captured_edit_store import CapturedFile
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 
 class TurnFiles:
-    """Reads and writes files for the edits of one call; nothing is written to disk."""
+    """Reads and writes files for the edits of one call; nothing is written to disk.
+
+    Args:
+        workspace: Where the files lie.
+        folder: Absolute; what relative paths count from.
+        before: What calls of the same turn have made of files.
+    """
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
-        """Nothing is read yet.
-
-        Args:
-            workspace: Where the files lie.
-            folder: Absolute; what relative paths count from.
-            before: What calls of the same turn have made of files.
-        """
         self._workspace = workspace
         self._folder = folder
         self._before = {file.path: file for file in before}

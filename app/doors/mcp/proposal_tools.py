@@ -246,16 +246,15 @@ class _Answer(NamedTuple):
 
 
 class ProposalTools:
-    """The tools over one workspace, for one agent; `call` may run on many threads at once."""
+    """The tools over one workspace, for one agent; `call` may run on many threads at once.
+
+    Args:
+        root: The workspace.
+        wait_seconds: How long a proposing call waits unless it says how long.
+        say: Takes a line for the user.
+    """
 
     def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            root: The workspace.
-            wait_seconds: How long a proposing call waits unless it says how long.
-            say: Takes a line for the user.
-        """
         self._root = root
         self._wait_seconds = wait_seconds
         self._say = say
