@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DraftChecks:
-    """Runs the checks of a draft, and returns what the model is told of them.
+    """Runs the checks of a draft and returns the failures as text for the model.
 
     Args:
         runner: Gives what runs them.
@@ -37,7 +37,7 @@ class DraftChecks:
         self._trees = trees
 
     async def __call__(self, draft: "Draft") -> str:
-        """What is to be added to the result of its step; empty where nothing speaks against it."""
+        """Return the text to add to the result of the step; empty if no check fails."""
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""

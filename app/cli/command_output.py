@@ -1,9 +1,7 @@
 """Output of commands: text for people, JSON for programs, exit codes; streams that are safe for a terminal."""
 
-import json
 import os
 import re
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -16,9 +14,14 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from pydantic import BaseModel
 
     from app.agent.trace import DebugFile
+    from app.cli.app_arguments import AppArguments
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
 
 
 class ExitCode(IntEnum):
@@ -82,6 +85,18 @@ def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
         opened.close()
 
 
+def find_session(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
+    """Return the session of `--session` or `--continue`; None without. Raise `CommandError` or `NoSuchSession`."""
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if not arguments.resume:
+        return None
+    latest = runtime.sessions.latest()
+    if latest is None:
+        raise CommandError("There is no session to continue here.", ExitCode.USAGE)
+    return latest
+
+
 def check_folder(workspace: str, *, narrow: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
@@ -97,6 +112,8 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":
+            import shlex
+
             here = shlex.quote(str(Path.cwd()))
             raise CommandError(
                 f"{broad_folder_warning(what)} Go to a project, or give --workspace {here}.", ExitCode.REFUSED
@@ -127,6 +144,8 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     else:
         text = "[]"
     if sys.stdout.isatty():
+        import json
+
         # The same document, with nothing in it that a terminal would have to be kept from.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
     _write(text + "\n")
@@ -137,7 +156,7 @@ def print_text(text: str) -> None:
     if sys.stdout.isatty():
         _write(text)
         return
-    with _writing():
+    with _report_write_errors():
         # Bytes, since a diff holds whatever encodings and line endings the files have.
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
@@ -150,13 +169,13 @@ def print_line(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    with _writing():
+    with _report_write_errors():
         sys.stdout.write(text)
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
-    """Raise CommandError where standard output takes no more; a reader that has gone is told as such elsewhere."""
+def _report_write_errors() -> Iterator[None]:
+    """Raise CommandError if standard output cannot be written; BrokenPipeError passes."""
     try:
         yield
     except BrokenPipeError:
@@ -198,7 +217,7 @@ class _VisibleText:
 
 
 def open_closed_streams() -> None:
-    """Open the null device in the place of closed standard streams.
+    """Open the null device for each standard stream that is closed.
 
     From such an input nothing comes; to such an output nothing can be written, as to one that is full.
     """

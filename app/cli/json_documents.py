@@ -19,7 +19,7 @@ class JsonDocument(BaseModel):
 
 
 class ErrorDocument(JsonDocument):
-    """What any command prints with `--json` when it can't do what was asked."""
+    """The document that any command prints with `--json` when it fails."""
 
     error: str
     """The line that is on standard error too."""
@@ -78,7 +78,7 @@ class FileRemarks(FileLine):
 
 
 class OriginLine(JsonDocument):
-    """Where a proposal comes from; what is not known is empty."""
+    """The origin of a proposal; unknown fields are empty."""
 
     kind: str
     """model, command, program, patch, agent, disk or ref."""
@@ -96,7 +96,7 @@ class OriginLine(JsonDocument):
 
 
 class IgnoredLine(JsonDocument):
-    """What a command has written, besides and unreviewed, of what git ignores."""
+    """Git-ignored files that a command has written, without review."""
 
     path: str
     """A file, or a folder with a slash at the end: the uppermost that git ignores."""
@@ -284,7 +284,7 @@ class SessionLine(JsonDocument):
 
 
 class RepairLine(JsonDocument):
-    """What was put right in a history from elsewhere, or left out."""
+    """A kind of repair of an imported history, or of what was left out of it."""
 
     what: str
     count: int
@@ -321,7 +321,7 @@ class SearchHitLine(JsonDocument):
 
 
 class CallerLine(JsonDocument):
-    """How a command was called, as far as its process could see."""
+    """The circumstances of a command's call, as far as its process could see."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
@@ -566,10 +566,10 @@ def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
 
 
 def _span(start: int, count: int) -> str:
-    """As in a unified diff without context: an empty side names the line before it."""
+    """Return a range of lines as in a unified diff without context: an empty side names the line before it."""
     return f"{start + 1 if count else start},{count}"
 
 
 def _printable(line: str) -> str:
-    """JSON holds no lone surrogates, which stand for undecodable bytes."""
+    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -11,6 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    check_folder,
+    exit_code,
+    open_closed_streams,
+    output_error,
+    print_error,
+    print_json,
+    show_control_characters,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -34,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    from app.cli.command_output import open_closed_streams, show_control_characters
-
     if words[:1] != ["mcp"]:
         # `mcp` checks them itself.
         open_closed_streams()
@@ -59,7 +68,6 @@ def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
         return command_parser().parse_args(words)
     except UsageError as wrong:
         if "--json" in words:
-            from app.cli.command_output import ExitCode, print_json
             from app.cli.json_documents import ErrorDocument
 
             print_json(ErrorDocument(error=wrong.problem, code=ExitCode.USAGE))
@@ -83,8 +91,6 @@ def _flush_streams(code: int) -> int:
         except OSError as full:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if not code and stream is sys.stdout:
-                from app.cli.command_output import ExitCode, output_error, print_error
-
                 print_error(output_error(full))
                 code = ExitCode.FAILED
     return code
@@ -100,8 +106,6 @@ def _run_command(arguments: "argparse.Namespace") -> int:
             return int(_run_in_workspace(run, arguments, recovers=command.recovers))
         return int(run(arguments))
     except Exception as error:
-        from app.cli.command_output import CommandError, exit_code, print_error, print_json
-
         code = exit_code(error)
         if code is None:
             raise
@@ -116,7 +120,6 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 
 
 def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", *, recovers: bool) -> int:
-    from app.cli.command_output import check_folder, print_error
     from app.runtime.open_workspace import open_runtime
 
     check_folder(arguments.workspace)
@@ -159,8 +162,6 @@ def _open_app(arguments: AppArguments) -> int:
 
             return open_app(arguments)
     except Exception as error:
-        from app.cli.command_output import exit_code, print_error
-
         code = exit_code(error)
         if code is None:
             raise
@@ -180,8 +181,6 @@ def _confirm_opening(what: str) -> bool:
 
 
 def _wrong_usage(problem: str) -> int:
-    from app.cli.command_output import ExitCode, print_error
-
     print_error(problem)
     return ExitCode.USAGE
 

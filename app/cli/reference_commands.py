@@ -26,7 +26,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
     """Return the JSON schema of a document, or of a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
-    told = _docstrings(module)
+    told = _field_docstrings(module)
     for part in [schema, *schema.get("$defs", {}).values()]:
         for name, field in part.get("properties", {}).items():
             if words := told.get((part.get("title", ""), name)):
@@ -34,8 +34,8 @@ def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, A
     return {"$schema": _DIALECT, **schema}
 
 
-def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
-    """By class and attribute, the string that stands below it. Pydantic would look for them at every start."""
+def _field_docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
+    """Return the string below each attribute, by class and attribute. Pydantic would parse them at every start."""
     classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
     return {
         (cls.name, field.target.id): inspect.cleandoc(told.value.value)

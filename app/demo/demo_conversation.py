@@ -118,8 +118,8 @@ class DemoTurn:
         """The edits of this turn that became part of a proposal."""
         return [call for call in self.calls if call.staged]
 
-    def told(self, fact: str) -> bool:
-        """Whether one of the notes tells this: a key of `notes` in words.toml."""
+    def has_note(self, fact: str) -> bool:
+        """Whether one of the notes states this fact: a key of `notes` in words.toml."""
         return any(_NOTES[fact].search(note) for note in self.notes)
 
     @property
@@ -205,7 +205,7 @@ _MARK = re.compile(r" {2,}\[.*\]$")
 
 
 class ToolFindings:
-    """What a series of tool calls returned; of repeated reads of a file the last counts."""
+    """The results of a series of tool calls; the last read of a file counts."""
 
     def __init__(self, calls: Iterable[DemoCall]) -> None:
         self.paths: list[str] | None = None
@@ -322,12 +322,12 @@ class DemoTask:
 
     def is_new(self, calls: Sequence[NewCall]) -> bool:
         """Whether `calls` differ from what the first editing step of every turn proposed."""
-        steps = ([_edits(step.calls) for step in turn.steps] for turn in self.thread)
-        return _edits(calls) not in [next(filter(None, edits), set()) for edits in steps]
+        steps = ([_edit_keys(step.calls) for step in turn.steps] for turn in self.thread)
+        return _edit_keys(calls) not in [next(filter(None, edits), set()) for edits in steps]
 
 
-def _edits(calls: Sequence[DemoCall | NewCall]) -> set[str]:
-    """What the edits among `calls` do, without the words that describe it."""
+def _edit_keys(calls: Sequence[DemoCall | NewCall]) -> set[str]:
+    """Return the edits among `calls` as comparable texts, without their descriptions."""
     edits = [
         (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS
     ]
@@ -343,7 +343,7 @@ def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
     text, intent = thread[0].text, read_intent(thread[0].text)
     feedback: list[str] = []
     for turn in thread:
-        if turn.told("denied") and turn.text and turn is not thread[0]:
+        if turn.has_note("denied") and turn.text and turn is not thread[0]:
             feedback.append(turn.text)
         for answer in turn.answers:
             if intent.kind == "vague":
@@ -357,5 +357,5 @@ def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
 
 def _continues(turn: DemoTurn) -> bool:
     """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
-    kind, denied = read_intent(turn.text).kind, turn.told("denied")
-    return not turn.text or kind == "continue" or (denied and (kind == "other" or turn.told("own_words")))
+    kind, denied = read_intent(turn.text).kind, turn.has_note("denied")
+    return not turn.text or kind == "continue" or (denied and (kind == "other" or turn.has_note("own_words")))

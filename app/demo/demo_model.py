@@ -55,7 +55,7 @@ def answer_aside(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) 
         return _WORDS["whole"]
     texts = ToolFindings(call for turn in turns for call in turn.calls).texts
     if re.search(_WORDS["uses_asked"], question, re.IGNORECASE):
-        return _uses(hunk["path"], hunk["lines"], _around(note), texts)
+        return _describe_uses(hunk["path"], hunk["lines"], _around(note), texts)
     if about is not None and re.search(_WORDS["why_asked"], question, re.IGNORECASE):
         return _WORDS["why"].format(summary=about["summary"], id=about["id"]) + "\n\n" + _change(hunk["lines"])
     return f"{_change(hunk['lines'])}\n\n{_WORDS['more']}"
@@ -74,8 +74,8 @@ def _change(lines: str) -> str:
     return "\n\n".join([*parts, f"{lead}:\n\n{fenced_code(added)}"] if added else parts)
 
 
-def _uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
-    """Where what a hunk is in, or defines, is named, as far as that was read."""
+def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
+    """Return where the names that a hunk defines, or is in, occur in the files that were read."""
     names = _names(lines) or _names(around)
     if not names:
         return _WORDS["no_name"]
@@ -195,7 +195,7 @@ def explain(task: DemoTask) -> DemoReply:
         if not named or len(findings.read(named)) < len(named):
             return DemoReply("Let me see what is here.", [NewCall("list_files", {})])
         return DemoReply("\n\n".join(explain_file(path, findings.texts[path]) for path in named))
-    chosen = _meant(task)
+    chosen = _matching_files(task)
     paths = chosen or _overview(task.listed)
     if calls := findings.readings(paths):
         return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
@@ -206,8 +206,8 @@ def explain(task: DemoTask) -> DemoReply:
     return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed)))
 
 
-def _meant(task: DemoTask) -> list[str]:
-    """The files that a request means: those that it names, else those whose stem is one of its words."""
+def _matching_files(task: DemoTask) -> list[str]:
+    """Return the files that a request names, else those whose stem is one of its words."""
     paths, words = task.listed or [], set(re.findall(r"\w+", task.text.lower()))
     by_name = [path for path in paths for name in task.intent.paths if f"/{path}".endswith(f"/{name}")]
     by_word = [path for path in paths if PurePosixPath(path).stem.lower().strip("_") in words]
@@ -242,7 +242,7 @@ def respond(request: dict[str, Any]) -> DemoReply:
     if choice == "none" or not offered:
         last = request["messages"][-1]
         note = DemoTurn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])
-        return DemoReply(_summary(turns) if note.told("summarise") else _text_only(turns))
+        return DemoReply(_summarise(turns) if note.has_note("summarise") else _text_only(turns))
     named = [name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)]
     if isinstance(choice, dict):
         named = [choice["function"]["name"]]
@@ -261,34 +261,34 @@ def respond(request: dict[str, Any]) -> DemoReply:
 
 
 def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
-    """What to do next where tools may be called."""
+    """Return the next step of a task while tools may be called."""
     task, turn = current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.staged]:
         return DemoReply(
             f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
         )
     if task.intent.kind == "summary":
-        return DemoReply(_summary(turns))
+        return DemoReply(_summarise(turns))
     if turn.images and not turn.steps and task.intent.kind != "fix":
         return DemoReply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
-    if turn.told("ask_first") and not turn.answers:
+    if turn.has_note("ask_first") and not turn.answers:
         return ask_for_another_way(task)
-    return _said_after(task) or _SKILLS.get(task.intent.kind, say_help)(task)
+    return _follow_up(task) or _SKILLS.get(task.intent.kind, say_help)(task)
 
 
-def _said_after(task: DemoTask) -> DemoReply | None:
-    """The answer where the turn only goes on from an earlier one, and nothing is left to do; else None."""
+def _follow_up(task: DemoTask) -> DemoReply | None:
+    """Return the answer of a turn that follows a finished one; None if there is work to do."""
     turn, earlier = task.turn, task.thread[:-1]
-    if not earlier or turn.steps or turn.told("denied"):
+    if not earlier or turn.steps or turn.has_note("denied"):
         return None
-    if turn.told("approved"):
+    if turn.has_note("approved"):
         names = sentence_list([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
         files = _files(next((one for one in reversed(earlier) if one.staged), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged:
         return DemoReply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
     last = earlier[-1].steps[-1:]
-    if not last or last[0].calls or turn.told("interrupted"):
+    if not last or last[0].calls or turn.has_note("interrupted"):
         return None
     return DemoReply("That was all that I had to say. Ask me for *help* to see what else there is.")
 
@@ -328,8 +328,8 @@ def _files(turn: DemoTurn) -> str:
     return code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
 
 
-def _summary(turns: Sequence[DemoTurn]) -> str:
-    """What has been said and done, for the user or for a client that makes room in its context."""
+def _summarise(turns: Sequence[DemoTurn]) -> str:
+    """Return a summary of the conversation, for the user or for a client that compacts its context."""
     calls = [call for turn in turns for call in turn.calls]
     asked = [turn.text for turn in turns if turn.text and read_intent(turn.text).kind != "summary"]
     sections: dict[str, Collection[str]] = {

@@ -30,7 +30,7 @@ class TideBug:
 
 @dataclass(frozen=True, slots=True)
 class FixStyle:
-    """How to mend it."""
+    """The variant of the fix."""
 
     ways: frozenset[str] = frozenset()
     """What the fix has besides: keys of `fix` in words.toml."""
@@ -39,7 +39,7 @@ class FixStyle:
     only: str = ""
     """Leave every other file alone."""
 
-    def told(self, bug: TideBug) -> str:
+    def describe(self, bug: TideBug) -> str:
         """Return how this fix differs from the plain one."""
         facts = {**asdict(bug), "name": self.name, "only": self.only}
         return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.ways)
@@ -204,13 +204,13 @@ def fix(task: DemoTask) -> DemoReply:
         after = mended(texts, bug, style)
         calls = [NewCall("edit_file", _arguments(task, path, text)) for path, text in after.items()]
         if calls and task.is_new(calls):
-            return DemoReply(_cited(task, "So this proposal is different.") + _told(task, bug, style), calls)
+            return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
     return ask_for_another_way(task)
 
 
-def _told(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
-    """What a fix is about: the diagnosis the first time, later only what sets it apart."""
-    if task.feedback and (apart := style.told(bug)):
+def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
+    """Return the diagnosis for a first proposal, else the difference from the plain fix."""
+    if task.feedback and (apart := style.describe(bug)):
         return apart
     unused = f" `{bug.tides}` doesn't use it at all: it steps by a flat 12 and 6 hours." if bug.tides else ""
     return f"{WORDS['diagnosis'].format(**asdict(bug))}{unused}"

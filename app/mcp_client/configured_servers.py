@@ -54,7 +54,7 @@ class ServerDefinition:
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest that tells it from another server of the same name; permissions are bound to it."""
+        """Return a digest of program and address; permissions are bound to it."""
         table = self.table
         same = [table.command, table.args, sorted(table.env.items()), table.cwd, table.url]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]

@@ -165,10 +165,10 @@ class Connection(ABC):
         if call.id is None:
             self._notified(call.method, call.params)
             return []
-        return [self._answer(call)]
+        return [self._answer_request(call)]
 
-    def _answer(self, call: RpcRequest) -> Message:
-        """What a server gets that asks something of signoff: little, and nothing that a user has to say."""
+    def _answer_request(self, call: RpcRequest) -> Message:
+        """Answer a request of the server: a ping and the root folder; all else is refused."""
         answer: Message = {"jsonrpc": "2.0", "id": call.id}
         match call.method:
             case "ping":

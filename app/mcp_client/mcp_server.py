@@ -170,7 +170,7 @@ class McpServer:
         return None
 
     async def write_access(self) -> WriteAccess:
-        """How far its writes go."""
+        """The places where the server can write."""
         return await write_access_of(self.definition, self._sandbox())
 
     def start_soon(self) -> None:

@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def fit_in_context(tools: Sequence[Tool], window: int | None) -> bool:
-    """Return whether a model with this context window should be told of all of these tools at once."""
+    """Return whether the descriptions of all these tools fit in a model's context window."""
     room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
     for tool in tools:
         room -= len(json.dumps(schema_of(tool)))

@@ -84,8 +84,8 @@ class _Images:
         self._tool = tool
         self.taken: list[tuple[Image, bytes]] = []
 
-    def told(self, data: str) -> str:
-        """Take one, in Base64; what stands for it in the text."""
+    def take_image(self, data: str) -> str:
+        """Take an image in Base64; return the text that stands for it."""
         try:
             if len(data) > LARGEST * 4 // 3 + 4:
                 raise NotAnImage("is too large")
@@ -127,29 +127,29 @@ def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
             continue
         match part.get("type"):
             case "text":
-                yield _text(part.get("text"))
+                yield _safe_text(part.get("text"))
             case "image":
-                yield images.told(data if isinstance(data := part.get("data"), str) else "")
+                yield images.take_image(data if isinstance(data := part.get("data"), str) else "")
             case "audio":
                 yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":
-                name = _text(part.get("title") or part.get("name"))
-                yield f"[a resource: {name} {_text(part.get('uri'))}]"
+                name = _safe_text(part.get("title") or part.get("name"))
+                yield f"[a resource: {name} {_safe_text(part.get('uri'))}]"
             case "resource":
                 yield _resource(part.get("resource"))
             case other:
-                yield f"[a part of kind {_text(other)[:40]!r}, which signoff doesn't know]"
+                yield f"[a part of kind {_safe_text(other)[:40]!r}, which signoff doesn't know]"
 
 
-def _text(value: Any) -> str:
-    """What is there as text, if it is one."""
+def _safe_text(value: Any) -> str:
+    """Return a value as safe text; empty if it is not a string."""
     return safe_server_text(value) if isinstance(value, str) else ""
 
 
 def _resource(resource: Any) -> str:
     if not isinstance(resource, dict):
         return ""
-    where = _text(resource.get("uri"))
+    where = _safe_text(resource.get("uri"))
     if isinstance(text := resource.get("text"), str):
         return f"[{where}]\n{safe_server_text(text)}"
     return f"[{where}: {_size(resource.get('blob'))}]"

@@ -37,7 +37,7 @@ class OAuthToken(BaseModel):
     """What it is for."""
 
     def __repr__(self) -> str:
-        """Without what is secret."""
+        """Hide the secrets."""
         return "Token(…)"
 
     __str__ = __repr__

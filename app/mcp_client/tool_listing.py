@@ -259,7 +259,7 @@ _SOON, _SELDOM = 0.2, 60.0
 
 
 class ToolWithdrawn(Exception):
-    """A tool that the model was told of is gone or has changed; the message says which."""
+    """A listed tool is gone or has changed; the message says which."""
 
 
 class ToolListing:
@@ -296,7 +296,7 @@ class ToolListing:
         self._again: asyncio.Task[None] | None = None
 
     def check_offered(self, offer: ToolDefinition) -> None:
-        """Raises Withdrawn unless a tool is still offered just as the model and the user were told of it."""
+        """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
         if offer in self.offers:
             return
         if any(each.tool == offer.tool for each in self.offers):

@@ -1,4 +1,6 @@
-"""Has an installed agent make an edit in a scratch folder, and says whether its hook held the edit."""
+"""Runs an installed agent on an edit in a scratch folder, with a scripted model, and reports whether its hook held
+it.
+"""
 
 import json
 import os

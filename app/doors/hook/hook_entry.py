@@ -25,10 +25,10 @@ from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
 from app.doors.hook.agents import find_agent, find_agent_with_tool
+from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
 from app.doors.hook.options import HookOptions, hook_options
-from app.doors.hook.text_edits import NotStaged
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits
 from app.storage.change_signals import ChangeSignal
@@ -266,7 +266,7 @@ def _words(line: str) -> list[str]:
 
 
 def _is_signoff(word: str) -> bool:
-    """Also `/usr/bin/signoff`, `-msignoff`, `signoff@latest` and `signoff==0.2`."""
+    """Whether a word runs signoff: `/usr/bin/signoff`, `-msignoff`, `signoff@latest`, `signoff==0.2`."""
     name = word.rpartition("/")[2].removeprefix("-m")
     return name == "signoff" or name.startswith(("signoff@", "signoff=="))
 

@@ -11,29 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from app.doors.hook.errors import NotStaged, string_argument, wrong_count_error
+
 if TYPE_CHECKING:
     from app.doors.hook.files import TurnFiles
-
-
-class NotStaged(Exception):
-    """The call is denied with this message; the agent may make it again."""
-
-
-def wrong_count_error(path: str, what: str, found: int) -> NotStaged:
-    """Return the error for a text that is not in a file exactly once."""
-    if found:
-        more = "Give more of the lines around it, so that there is one place, or say that all are meant."
-        return NotStaged(f"{what} is in {path} {found} times. {more}")
-    return NotStaged(f"{what} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")
-
-
-def string_argument(arguments: Mapping[str, Any], key: str) -> str:
-    """Return a string argument; raises NotStaged if it is not a string."""
-    value = arguments.get(key)
-    if not isinstance(value, str):
-        raise NotStaged(f"{key} has to be a text.")
-    return value
-
 
 Arguments = Mapping[str, Any]
 _LOOKED_AT = 4096

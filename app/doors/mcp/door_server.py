@@ -312,7 +312,7 @@ class DoorServer:
         """Take one message; whether `answer` is called for it, now or later."""
         call = read_request(message)
         if call is None or call.id is None:
-            self._notice(call)
+            self._take_notification(call)
             return False
         if call.method == "tools/call":
             self._begin(call, call.id, answer)
@@ -320,8 +320,8 @@ class DoorServer:
             answer({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
         return True
 
-    def _notice(self, call: RpcRequest | None) -> None:
-        """Take a notification; one that means nothing here is passed over, as the protocol wants it."""
+    def _take_notification(self, call: RpcRequest | None) -> None:
+        """Take a notification; an unknown one is ignored, as the protocol requires."""
         if call is None or call.method != "notifications/cancelled":
             return
         name = call.params.get("requestId")

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from app.doors.hook.agents import AGENTS, find_agent
+from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_settings import installed_hook, toml_hooks, with_hook, without_hook
 from app.doors.hook.options import HookOptions
-from app.doors.hook.text_edits import NotStaged
 from app.workspace.paths import Workspace
 
 NAMES = ("qwen", "copilot", "opencode", "droid", "kimi")
