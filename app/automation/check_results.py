@@ -286,7 +286,7 @@ def feedback_for_result(results: Iterable[CheckResult]) -> str:
 
 
 def _finding_text(result: CheckResult) -> str:
-    """What one check found: what it came to, the places that are new, and its output between fences."""
+    """Return the failure of a check: its summary, the new findings, and its output in a fenced block."""
     assert result.outcome is not None
     head = f"The check {result.name} fails on this proposal: {result.summary}."
     places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]

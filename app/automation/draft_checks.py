@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class DraftChecks:
-    """Runs the checks of a draft, and returns what the model is told of them."""
+    """Runs the checks of a draft and returns the failures as text for the model.
+
+    Args:
+        runner: Gives what runs them.
+        configured: The checks that are in force.
+        trees: What a draft is checked on; called on a thread.
+    """
 
     def __init__(
         self,
@@ -26,19 +32,12 @@ class DraftChecks:
         configured: Callable[[], tuple[CheckTable, ...]],
         trees: "Callable[[Draft], WorkspaceVersions]",
     ) -> None:
-        """Nothing is loaded or run where no check feeds.
-
-        Args:
-            runner: Gives what runs them.
-            configured: The checks that are in force.
-            trees: What a draft is checked on; called on a thread.
-        """
         self._runner = runner
         self._configured = configured
         self._trees = trees
 
     async def __call__(self, draft: "Draft") -> str:
-        """What is to be added to the result of its step; empty where nothing speaks against it."""
+        """Return the text to add to the result of the step; empty if no check fails."""
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""

@@ -121,15 +121,14 @@ _KEPT_VARIABLES = ("SIGNOFF_HOME",)
 
 
 class HookRunner:
-    """Runs the hooks of a workspace. `put` may be called on any thread and returns at once."""
+    """Runs the hooks of a workspace. `put` may be called on any thread and returns at once.
+
+    Args:
+        root: of the workspace, where hooks run.
+        environment: the program's own.
+    """
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
-        """Nothing runs yet.
-
-        Args:
-            root: of the workspace, where hooks run.
-            environment: the program's own.
-        """
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
         self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}

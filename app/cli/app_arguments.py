@@ -1,37 +1,50 @@
-"""Arguments that open the app, read without the parsers: most starts have none and need no parser."""
+"""The table of commands, and the arguments that open the app: most starts have none and need no parser."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-COMMANDS = (
-    "run",
-    "proposals",
-    "show",
-    "ask",
-    "approve",
-    "deny",
-    "check",
-    "checks",
-    "undo",
-    "redo",
-    "stage",
-    "push",
-    "mcp",
-    "hook",
-    "doors",
-    "sessions",
-    "search",
-    "export",
-    "import",
-    "log",
-    "trailers",
-    "notes",
-    "doctor",
-    "keys",
-    "servers",
-    "completion",
-    "demo-server",
-)
+
+class Command(NamedTuple):
+    """The function that runs a command, and what is done before it is called."""
+
+    module: str
+    """In `app.cli`; only the module of the command that runs is imported."""
+    function: str
+    opens_workspace: bool = True
+    """Call the function with the open workspace before the arguments."""
+    recovers: bool = True
+    """First finish or roll back what an interrupted process left in the workspace."""
+
+
+COMMANDS = {
+    "run": Command("headless_run", "run", opens_workspace=False),
+    "proposals": Command("proposal_list", "list_proposals", recovers=False),
+    "show": Command("proposal_commands", "show"),
+    "ask": Command("ask_command", "ask", opens_workspace=False),
+    "approve": Command("decision_commands", "approve"),
+    "deny": Command("decision_commands", "deny"),
+    "check": Command("check_commands", "check"),
+    "checks": Command("check_commands", "suggest"),
+    "undo": Command("decision_commands", "undo"),
+    "redo": Command("decision_commands", "redo"),
+    "stage": Command("proposal_commands", "stage"),
+    "push": Command("proposal_commands", "push"),
+    "mcp": Command("server_commands", "serve_mcp", opens_workspace=False),
+    "hook": Command("", "app.launcher runs it"),
+    "doors": Command("door_commands", "list_doors"),
+    "sessions": Command("session_commands", "list_sessions"),
+    "search": Command("session_commands", "search_sessions"),
+    "export": Command("session_commands", "export_session"),
+    "import": Command("session_commands", "import_session"),
+    "log": Command("record_commands", "print_log"),
+    "trailers": Command("record_commands", "print_trailers"),
+    "notes": Command("record_commands", "write_notes"),
+    "doctor": Command("doctor_command", "doctor"),
+    "keys": Command("reference_commands", "list_keys"),
+    "servers": Command("reference_commands", "list_servers"),
+    "completion": Command("reference_commands", "print_completion", opens_workspace=False),
+    "demo-server": Command("server_commands", "serve_demo", opens_workspace=False),
+}
 """First words that are commands; anything else is a workspace."""
 
 

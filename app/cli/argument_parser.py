@@ -235,14 +235,14 @@ def _add_export(commands: Any) -> None:
 
 
 def _add_doctor(commands: Any) -> None:
-    """What holds here."""
+    """Add the command `doctor`."""
     doctor = _command(commands, "doctor", "Check the endpoint: reachable, key, model, streaming, tools, gate.")
     doctor.add_argument("--hook-schema", action="store_true", help="instead: the JSON schema of what hooks are told")
     _add_model(doctor)
 
 
 def _add_record(commands: Any) -> None:
-    """The record of decisions, and what a commit says of it."""
+    """Add the commands of the record of decisions."""
     log = _command(commands, "log", "List every decision in this workspace, the oldest first.")
     log.add_argument(
         "--verify",
@@ -263,7 +263,7 @@ def _add_record(commands: Any) -> None:
 
 
 def _add_doors(commands: Any) -> None:
-    """What other agents call, and what lets them in."""
+    """Add the commands that other agents call, and `doors`, which installs their hooks."""
     names = [agent.name for agent in AGENTS]
     doors = _command(commands, "doors", "Where other agents have signoff hooked in; proposes to change that.")
     doors.add_argument(
@@ -302,7 +302,7 @@ def _add_doors(commands: Any) -> None:
 
 
 def _add_staging(commands: Any) -> None:
-    """What comes from elsewhere, and what goes there."""
+    """Add the commands `stage` and `push`."""
     stage = _command(
         commands, "stage", "Make a proposal of a diff made elsewhere, of commits, or of what is on disk."
     )

@@ -90,7 +90,7 @@ def _print(exchange: SideExchange, *, json: bool) -> int:
                 text=answer.text,
                 state=answer.state,
                 note=answer.note,
-                spent=UsageLine(input=spent.input, cached=spent.cached, output=spent.output, cost=spent.cost),
+                spent=UsageLine.model_validate(spent),
             )
         )
     elif answer.text.strip():

@@ -9,9 +9,9 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState
 from app.automation.check_runner import matching_files
 from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.hunk_numbers import hunk_ids
 from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
-from app.cli.proposals_command import format_proposal
+from app.cli.proposal_choice import hunk_ids
+from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import CheckFact
@@ -93,7 +93,7 @@ def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     names = ", ".join(each.check.name for each in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
     if arguments.json:
-        print_json(ProposalLine.of(proposal))
+        print_json(ProposalLine.model_validate(proposal))
     else:
         print_line(f"Staged {format_proposal(proposal)}")
         print_line("Once it is written, /trust in signoff has them run; edit out what you don't want.")
@@ -160,8 +160,6 @@ def _line(result: CheckResult) -> CheckResultLine:
         failures_before=None if before is None else before.count,
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
-        findings=[
-            FindingLine(path=each.path, line=each.line, text=each.text, new=each.new) for each in outcome.findings
-        ],
+        findings=[FindingLine.model_validate(each) for each in outcome.findings],
         output=outcome.output,
     )

@@ -1,21 +1,27 @@
-"""Output of commands: text for people, JSON for programs, and exit codes."""
+"""Output of commands: text for people, JSON for programs, exit codes; streams that are safe for a terminal."""
 
-import json
+import os
 import re
-import shlex
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from pydantic import BaseModel
 
     from app.agent.trace import DebugFile
+    from app.cli.app_arguments import AppArguments
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.storage.session_store import SessionRecord
 
 
 class ExitCode(IntEnum):
@@ -79,6 +85,18 @@ def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
         opened.close()
 
 
+def find_session(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
+    """Return the session of `--session` or `--continue`; None without. Raise `CommandError` or `NoSuchSession`."""
+    if arguments.session:
+        return runtime.sessions.get(arguments.session)
+    if not arguments.resume:
+        return None
+    latest = runtime.sessions.latest()
+    if latest is None:
+        raise CommandError("There is no session to continue here.", ExitCode.USAGE)
+    return latest
+
+
 def check_folder(workspace: str, *, narrow: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
@@ -94,6 +112,8 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":
+            import shlex
+
             here = shlex.quote(str(Path.cwd()))
             raise CommandError(
                 f"{broad_folder_warning(what)} Go to a project, or give --workspace {here}.", ExitCode.REFUSED
@@ -124,6 +144,8 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     else:
         text = "[]"
     if sys.stdout.isatty():
+        import json
+
         # The same document, with nothing in it that a terminal would have to be kept from.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
     _write(text + "\n")
@@ -134,7 +156,7 @@ def print_text(text: str) -> None:
     if sys.stdout.isatty():
         _write(text)
         return
-    with _writing():
+    with _report_write_errors():
         # Bytes, since a diff holds whatever encodings and line endings the files have.
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
@@ -147,19 +169,24 @@ def print_line(text: str) -> None:
 
 
 def _write(text: str) -> None:
-    with _writing():
+    with _report_write_errors():
         sys.stdout.write(text)
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
-    """Raise CommandError where standard output takes no more; a reader that has gone is told as such elsewhere."""
+def _report_write_errors() -> Iterator[None]:
+    """Raise CommandError if standard output cannot be written; BrokenPipeError passes."""
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as error:
         raise CommandError(output_error(error)) from error
+
+
+def format_time(moment: float) -> str:
+    """Return a Unix time as local date and time, to the minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
 def output_error(error: OSError) -> str:
@@ -170,3 +197,45 @@ def output_error(error: OSError) -> str:
 def print_error(text: str) -> None:
     """Print one line to standard error."""
     sys.stderr.write("signoff: " + escape_unsafe(" ".join(text.split())) + "\n")
+
+
+class _VisibleText:
+    """A stream that shows control characters instead of sending them, and has no way around."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write all of it, made visible."""
+        self._stream.write(escape_unsafe(text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            raise AttributeError("bytes are not for a terminal: use write")
+        return getattr(self._stream, name)
+
+
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed.
+
+    From such an input nothing comes; to such an output nothing can be written, as to one that is full.
+    """
+    for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, access), number)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+
+
+def show_control_characters() -> None:
+    """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):
+            if hasattr(stream, "reconfigure"):
+                # A glyph that the terminal's encoding lacks is no reason to fail.
+                stream.reconfigure(errors="replace")
+            setattr(sys, name, cast(TextIO, _VisibleText(stream)))
+        elif isinstance(stream, TextIOWrapper):
+            # Nor is a letter that the locale lacks; in JSON it is the same letter.
+            stream.reconfigure(errors="backslashreplace")

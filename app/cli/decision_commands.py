@@ -6,15 +6,13 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from app.agent.decision_service import approval_event, decision_event, not_recorded_message, redo_event, undo_event
 from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
-from app.cli.hunk_numbers import hunk_ids
 from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.seen_proposals import check_seen, mark_seen, mark_unseen
+from app.cli.proposal_choice import check_seen, hunk_ids, mark_seen, mark_unseen
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
@@ -90,7 +88,7 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks, circumstances=_here(checks))
+            result = runtime.service.approve(proposal.id, hunks, circumstances=_context(checks))
         mark_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
@@ -121,11 +119,11 @@ def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         hunks = hunk_ids(proposal, arguments.hunks)
         # Another agent reads files by itself, by their names.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
-        if proposal.on_disk:
-            with _as_shown(runtime, proposal, force=arguments.force):
-                result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
-        else:
-            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_here(), images=shown)
+        as_shown = (
+            _as_shown(runtime, proposal, force=arguments.force) if proposal.on_disk else contextlib.nullcontext()
+        )
+        with as_shown:
+            result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_context(), images=shown)
         event = decision_event(result, Decision.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
@@ -145,24 +143,27 @@ def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
 
 def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Undo written proposals byte for byte, or reopen denied ones."""
-
-    def one(proposal: Proposal) -> _Decided:
-        before = _states(runtime, proposal)
-        result = runtime.service.undo(proposal.id, _here())
-        verb = "reopened" if result.denial else "undone"
-        return _Decided(result, verb, before, _record(runtime, result, undo_event(result)))
-
-    return _each(runtime, arguments, one)
+    return _reverse(runtime, arguments, runtime.service.undo, undo_event, "undone", "reopened")
 
 
 def redo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write undone proposals again, or deny reopened ones again."""
+    return _reverse(runtime, arguments, runtime.service.redo, redo_event, "applied again", "denied again")
 
+
+def _reverse(
+    runtime: OpenWorkspace,
+    arguments: argparse.Namespace,
+    reverse: Callable[[str, DecisionContext], DecisionResult],
+    event: Callable[[DecisionResult], ProposalDecided],
+    of_approval: str,
+    of_denial: str,
+) -> ExitCode:
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        result = runtime.service.redo(proposal.id, _here())
-        verb = "denied again" if result.denial else "applied again"
-        return _Decided(result, verb, before, _record(runtime, result, redo_event(result)))
+        result = reverse(proposal.id, _context())
+        verb = of_denial if result.denial else of_approval
+        return _Decided(result, verb, before, _record(runtime, result, event(result)))
 
     return _each(runtime, arguments, one)
 
@@ -190,7 +191,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
     return ExitCode.DONE
 
 
-@contextmanager
+@contextlib.contextmanager
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
     """Write what the user was shown; what has changed since only once it was looked at, or by force."""
     if force:
@@ -204,8 +205,8 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
         raise
 
 
-def _here(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
-    """What the record says of a decision of this command: how it was called, what its checks came to."""
+def _context(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
+    """Return what the record stores of a decision of this command: the caller and the results of checks."""
     return DecisionContext(through="command line", caller=describe_caller(), checks=checks)
 
 
@@ -219,7 +220,7 @@ def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalSta
 
 
 def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
-    """Record a decision that was carried out; what to warn of if that could not be done, for the decision stands."""
+    """Record a decision that was carried out; return a warning if that fails, for the decision is in force."""
     try:
         record_decision(runtime, event, result.changed)
     except StorageError as error:
@@ -232,7 +233,7 @@ def _document(done: _Decided) -> DecisionDocument:
     return DecisionDocument(
         id=result.proposal.id,
         state=result.proposal.state,
-        files=[FileLine(path=file.path, op=file.op, added=file.added, removed=file.removed) for file in result.files],
+        files=[FileLine.model_validate(file) for file in result.files],
         changed=[other.id for other in result.changed],
         warning=done.warning,
     )

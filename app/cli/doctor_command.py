@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
-from app.cli.door_commands import hooks_of
+from app.cli.door_commands import first_hook
 from app.cli.json_documents import CheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
@@ -41,7 +41,7 @@ def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         print_text(json.dumps(schema_of(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE
     found = _endpoint(runtime, quiet=arguments.json)
-    rest = [asyncio.run(_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]
+    rest = [asyncio.run(_check_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]
     if isinstance(found, CommandError):
         checks = [EndpointCheck("endpoint", None, "not checked"), *rest]
         if arguments.json:
@@ -72,7 +72,7 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnos
     settings = with_picked_model(runtime)
     try:
         if settings.has_endpoint and not settings.model:
-            raise CommandError(asyncio.run(_choice(runtime)), ExitCode.USAGE)
+            raise CommandError(asyncio.run(_missing_model_message(runtime)), ExitCode.USAGE)
         endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
         overrides = settings.for_model.profile_overrides
         return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
@@ -90,7 +90,7 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     yield EndpointCheck(
         "checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some"
     )
-    hooked = [agent.title for agent in AGENTS if hooks_of(runtime, agent)]
+    hooked = [agent.title for agent in AGENTS if first_hook(runtime, agent)]
     yield EndpointCheck(
         "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
     )
@@ -104,11 +104,11 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
 
 
 def _lines(checks: Iterable[EndpointCheck]) -> list[CheckLine]:
-    return [CheckLine(name=one.name, ok=one.ok, detail=one.detail) for one in checks]
+    return [CheckLine.model_validate(one) for one in checks]
 
 
-async def _choice(runtime: OpenWorkspace) -> str:
-    """That a model has to be named, and which there are; raises CommandError where the endpoint doesn't tell."""
+async def _missing_model_message(runtime: OpenWorkspace) -> str:
+    """Return that a model has to be chosen, with the models of the endpoint; raises CommandError if it lists none."""
     try:
         listed = [model.id for model in await list_models(runtime, runtime.settings)]
     except (NotConnected, RequestError) as error:
@@ -118,8 +118,8 @@ async def _choice(runtime: OpenWorkspace) -> str:
     return f"No model is chosen. {has}: give --model, or set SIGNOFF_MODEL or `model` in the configuration."
 
 
-async def _commands(runtime: OpenWorkspace) -> EndpointCheck:
-    """How commands run in this workspace."""
+async def _check_commands(runtime: OpenWorkspace) -> EndpointCheck:
+    """Return how commands run in this workspace."""
     probe = await runtime.sandbox.probe()
     return EndpointCheck("commands", probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe))
 

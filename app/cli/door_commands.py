@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
-from app.cli.proposals_command import format_proposal
+from app.cli.proposal_list import format_proposal
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
@@ -40,14 +40,14 @@ _TRIAL = (
 def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the agents with the state of their hooks, or propose changes of an agent's settings."""
     if arguments.trial is not None:
-        return _try(runtime, arguments)
+        return _try_doors(runtime, arguments)
     if arguments.what == "show":
         return _show(runtime, arguments)
     if arguments.agent is None:
         raise CommandError(f"Say for which agent: `signoff doors {arguments.what} claude`.", ExitCode.USAGE)
     agent = find_agent(arguments.agent)
     if not agent.settings:
-        return _tell_by_hand(arguments, agent)
+        return _print_manual_steps(arguments, agent)
     draft = runtime.service.draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
@@ -69,7 +69,7 @@ def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> None:
     if arguments.json:
-        print_json(ProposalLine.of(proposal))
+        print_json(ProposalLine.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     print_line(f"Once it is approved: {agent.next_step}")
@@ -77,8 +77,8 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
         print_line(_UNSEEN)
 
 
-def _tell_by_hand(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
-    """Say what the user has to write into settings that are not in the workspace."""
+def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
+    """Print what the user has to write into settings outside the workspace."""
     reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
         verb = (
@@ -116,8 +116,8 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Try the doors; refused if an edit was not held, failed if there was nothing to try."""
+def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Try the hooks of agents; refused if an edit was not held, failed if there was nothing to try."""
     from app.doors.hook.agent_trial import SECONDS, Trial, try_door
 
     named = arguments.agent if arguments.trial is True else arguments.trial
@@ -127,7 +127,7 @@ def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     for agent in AGENTS:
         if named not in (None, agent.name):
             continue
-        program, options = agent.program, _options(runtime, agent)
+        program, options = agent.program, _hook_options(runtime, agent)
         trials = (
             try_door(agent, program, options) if program else [Trial("an edit", "not tried", "it is not installed")]
         )
@@ -135,7 +135,7 @@ def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
                 print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
-        if program and not arguments.json and _installed_hook(runtime, agent) is None:
+        if program and not arguments.json and first_hook(runtime, agent) is None:
             print_line(f"         not hooked in here; `signoff doors install {agent.name}` proposes it")
     if arguments.json:
         print_json(lines)
@@ -145,28 +145,19 @@ def _try(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.FAILED if untried or not any(line.program for line in lines) else ExitCode.DONE
 
 
-def _options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
-    """Those of the hook in the first settings that have it, else the defaults."""
-    hook = _installed_hook(runtime, agent)
+def _hook_options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
+    """Return the options of the first installed hook, else the defaults."""
+    hook = first_hook(runtime, agent)
     return hook.options if hook else HookOptions()
 
 
-def _installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
+def first_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
+    """Return signoff's hook in the first settings of an agent that have it; None if none have."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
             if found := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
                 return found
     return None
-
-
-def hooks_of(runtime: OpenWorkspace, agent: Agent) -> dict[str, str]:
-    """Return the settings of an agent that call signoff, by name, each with its command."""
-    found: dict[str, str] = {}
-    for name, path in agent.settings_files(runtime.workspace.root):
-        with suppress(OSError, ValueError):
-            if hook := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
-                found[name] = hook.command
-    return found
 
 
 def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:

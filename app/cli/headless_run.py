@@ -29,6 +29,7 @@ from app.cli.command_output import (
     ExitCode,
     check_folder,
     debug_file,
+    find_session,
     piped_text,
     print_error,
     print_json,
@@ -59,7 +60,6 @@ from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.shutdown import force_exit_soon
 from app.runtime.workspace_recovery import recover_and_report
 from app.sandbox.sandbox_mode import SandboxMode
-from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from app.tools.tool_registry import Unavailable
@@ -121,7 +121,7 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.cli.demo_server_command import demo_endpoint
+    from app.cli.server_commands import demo_endpoint
 
     async with demo_endpoint() as settings:
         yield flags | settings
@@ -135,14 +135,16 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    message = await asyncio.to_thread(_message, runtime, prompt)
+    message = await asyncio.to_thread(_user_message, runtime, prompt)
     try:
-        images = await _images(runtime, message.text, arguments.image, model.profile.wire)
+        images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
     except NotAttached as error:
         await model.aclose()
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
-    session = open_session(runtime, model, _record(runtime, arguments), settings, source=served, tell=print_error)
+    session = open_session(
+        runtime, model, find_session(runtime, arguments), settings, source=served, tell=print_error
+    )
     if session.is_follower:
         await model.aclose()
         raise CommandError(
@@ -150,7 +152,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         )
     first = len(session.log.events)
     allowed = arguments.commands == "allow"
-    printer = _Printer(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+    printer = _ProgressPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -175,8 +177,8 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
-def _message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
-    """What is said: the prompt, or what a command of the user's own makes of it."""
+def _user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+    """Return the message to send: the prompt, or the text that a custom command makes of it."""
     if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
     from app.keys.actions import ACTIONS
@@ -200,8 +202,8 @@ def _message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     return UserMessage(text=message.text, command=message.command)
 
 
-async def _images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
-    """Those given, and those in the workspace that the prompt names; raises NotAttached for one that was given."""
+async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
+    """Load the given images and those in the workspace that the prompt names; raises NotAttached for a given one."""
 
     async def given_is_meant(candidate: Candidate) -> bool:
         return True
@@ -213,24 +215,13 @@ async def _images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wir
 
 
 async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
-    """Refuse to let a model that nobody watches run commands directly on the user's files, unless that was said."""
+    """Refuse commands that would run directly on the user's files, unless `--in-place` allows them."""
     probe = await runtime.sandbox.probe()
     if probe.mode is SandboxMode.IN_PLACE and not in_place:
         raise CommandError(
             f"Commands would run directly on your files here, since {probe.why_not}: give --in-place to allow that.",
             ExitCode.REFUSED,
         )
-
-
-def _record(runtime: OpenWorkspace, arguments: argparse.Namespace) -> SessionRecord | None:
-    if arguments.session:
-        return runtime.sessions.get(arguments.session)
-    if arguments.resume:
-        latest = runtime.sessions.latest()
-        if latest is None:
-            raise CommandError("There is no session to continue here.", ExitCode.USAGE)
-        return latest
-    return None
 
 
 def _outcome(
@@ -251,19 +242,19 @@ def _outcome(
         error = ended.message
     return RunDocument(
         session=session.id,
-        text=_answer(events),
+        text=_last_answer(events),
         stopped=stopped,
         question=question.text if question else None,
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
         error=error or None,
-        spent=UsageLine(**spending.total._asdict()),
-        servers=[ServerStateLine(name=each.name, state=each.state, reason=each.reason) for each in unavailable],
+        spent=UsageLine.model_validate(spending.total),
+        servers=[ServerStateLine.model_validate(each) for each in unavailable],
     )
 
 
-def _answer(events: Sequence[Event]) -> str:
-    """What the model said last, with what it said before if it has gone on from where that was cut off."""
+def _last_answer(events: Sequence[Event]) -> str:
+    """Return the model's last answer, joined with the truncated one that it continues."""
     answer, goes_on = "", False
     for event in events:
         if isinstance(event, AssistantMessage) and event.state != "discarded":
@@ -334,8 +325,8 @@ _FIRST_WORD = 5.0
 """Seconds without a word of the model after which it is said that it is waited for."""
 
 
-class _Printer:
-    """Says on standard error what goes on."""
+class _ProgressPrinter:
+    """Prints the progress of a turn to standard error."""
 
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
         self._session = session
@@ -360,7 +351,7 @@ class _Printer:
             case PhaseChanged():
                 self._phase(update)
             case ConfirmationRequested(key=key, confirmation=asked):
-                unattended = self._not_allowed(asked)
+                unattended = self._missing_permission(asked)
                 subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
                 self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
                 self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
@@ -376,8 +367,8 @@ class _Printer:
         self._expected.cancel()
         self._line("")
 
-    def _not_allowed(self, asked: Confirmation) -> str:
-        """What would allow what a tool asks for, as a clause; empty if it is allowed."""
+    def _missing_permission(self, asked: Confirmation) -> str:
+        """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
         if asked.kind in ("command", "server"):
             if not self._commands:
                 return "`--commands allow` lets it run"
@@ -390,23 +381,23 @@ class _Printer:
             case Phase.WAITING:
                 self._line(f"… waiting for {changed.detail}")
             case Phase.REQUESTING:
-                self._expect(time.monotonic(), _FIRST_WORD)
+                self._announce_waiting(time.monotonic(), _FIRST_WORD)
             case Phase.RETRYING:
                 left = changed.until - time.monotonic()
                 self._line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
-                self._expect(changed.until, left + _FIRST_WORD)
+                self._announce_waiting(changed.until, left + _FIRST_WORD)
             case Phase.COMPACTING:
                 self._line("… making room in the context")
 
-    def _expect(self, since: float, patience: float) -> None:
-        """Say what is waited for, if nothing comes for so long; and again each time that is twice as long ago."""
+    def _announce_waiting(self, since: float, patience: float) -> None:
+        """After `patience` seconds without output say what is waited for; then at twice the interval each time."""
         self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
 
     def _tell_waiting(self, since: float, patience: float) -> None:
         endpoint = self._session.ports.model.endpoint
         waited = time.monotonic() - since
         self._line(f"… waiting for {endpoint.model} at {endpoint.base_url}, {waited:.0f} s so far")
-        self._expect(since, 2 * waited)
+        self._announce_waiting(since, 2 * waited)
 
     def _event(self, event: Event) -> None:
         match event:

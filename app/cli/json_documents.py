@@ -1,25 +1,25 @@
 """The JSON that commands print; these models are its schema and its documentation."""
 
-from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from app.proposals.risk.change_summary import format_reason
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
-from app.proposals.values.origin import Origin
-from app.sandbox.captured_changes import IgnoredPath
 
 
 class JsonDocument(BaseModel):
-    """One JSON document on standard output."""
+    """One JSON document on standard output.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    `model_validate` makes one from an object whose attributes have the names of the fields.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, from_attributes=True)
 
 
 class ErrorDocument(JsonDocument):
-    """What any command prints with `--json` when it can't do what was asked."""
+    """The document that any command prints with `--json` when it fails."""
 
     error: str
     """The line that is on standard error too."""
@@ -37,11 +37,6 @@ class FileLine(JsonDocument):
     """create, edit, delete, rename or mode."""
     added: int
     removed: int
-
-    @classmethod
-    def of(cls, change: FileChange) -> "FileLine":
-        """From the file change."""
-        return cls(path=change.path, op=change.op, added=change.added, removed=change.removed)
 
 
 class MatchLine(JsonDocument):
@@ -76,34 +71,14 @@ class FileRemarks(FileLine):
     notes: list[str]
     """Sentences that are worth knowing."""
 
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, change: FileChange) -> "FileRemarks":
-        """From the file change."""
-        base, result = change.base, change.result
-        return cls(
-            path=change.path,
-            op=change.op,
-            added=change.added,
-            removed=change.removed,
-            old_path=change.old_path,
-            old_mode=None if base is None else f"{base.mode:o}",
-            mode=None if result is None else f"{result.mode:o}",
-            binary=change.binary,
-            inexact=[
-                MatchLine(line=match.line, how=match.rung, note=match.note)
-                for match in change.matches
-                if not match.rung.is_exact
-            ],
-            rebased=change.rebased,
-            edited=change.edited,
-            stacked_on=list(change.stacked_on),
-            warnings=[*change.warnings, *file_cautions(change)],
-            notes=list(describe_facts(change)),
-        )
+    def _read_change(cls, change: object) -> object:
+        return _file_remarks(change) if isinstance(change, FileChange) else change
 
 
 class OriginLine(JsonDocument):
-    """Where a proposal comes from; what is not known is empty."""
+    """The origin of a proposal; unknown fields are empty."""
 
     kind: str
     """model, command, program, patch, agent, disk or ref."""
@@ -119,25 +94,15 @@ class OriginLine(JsonDocument):
     ref: str
     """The commit, range or pull request."""
 
-    @classmethod
-    def of(cls, origin: Origin) -> "OriginLine":
-        """From the origin."""
-        return cls(**origin.model_dump())
-
 
 class IgnoredLine(JsonDocument):
-    """What a command has written, besides and unreviewed, of what git ignores."""
+    """Git-ignored files that a command has written, without review."""
 
     path: str
     """A file, or a folder with a slash at the end: the uppermost that git ignores."""
     written: int
     """How many files."""
     removed: int
-
-    @classmethod
-    def of(cls, ignored: Sequence[IgnoredPath]) -> "list[IgnoredLine]":
-        """From those of a proposal or of an entry of the record."""
-        return [cls(path=each.path, written=each.written, removed=each.removed) for each in ignored]
 
 
 class LeftOutLine(JsonDocument):
@@ -150,8 +115,8 @@ class LeftOutLine(JsonDocument):
     """In which they were approved, or wait."""
 
 
-class ProposalLine(JsonDocument):
-    """`signoff proposals --json`: a list of these."""
+class ProposalFacts(JsonDocument):
+    """The facts of a proposal in lists and details."""
 
     id: str
     state: str
@@ -164,27 +129,16 @@ class ProposalLine(JsonDocument):
     """Unix time in seconds."""
     revision: int
     """Grows whenever what an approval would write has changed."""
+
+
+class ProposalLine(ProposalFacts):
+    """`signoff proposals --json`: a list of these."""
+
     files: list[FileRemarks]
     ignored: list[IgnoredLine]
     """What its commands have written already, besides."""
     left_out: list[LeftOutLine]
     """Hunks of what it was made of that it does not ask for."""
-
-    @classmethod
-    def of(cls, proposal: Proposal) -> "ProposalLine":
-        """From the proposal."""
-        return cls(
-            id=proposal.id,
-            state=proposal.state,
-            summary=proposal.summary,
-            on_disk=proposal.on_disk,
-            origin=OriginLine.of(proposal.origin),
-            created=proposal.created,
-            revision=proposal.revision,
-            files=[FileRemarks.of(change) for change in proposal.files],
-            ignored=IgnoredLine.of(proposal.ignored),
-            left_out=[LeftOutLine(**one.model_dump()) for one in proposal.left_out],
-        )
 
 
 class HunkLine(JsonDocument):
@@ -221,17 +175,9 @@ class FileDetail(FileRemarks):
     """Of a stale proposal: the places where the file has changed, and the proposal changes it too."""
 
 
-class ProposalDetail(JsonDocument):
+class ProposalDetail(ProposalFacts):
     """`signoff show ID --json`."""
 
-    id: str
-    state: str
-    summary: str
-    origin: OriginLine
-    on_disk: bool
-    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
-    created: float
-    revision: int
     reason: str
     """Why it is stale, failed or superseded."""
     session: str
@@ -243,21 +189,9 @@ class ProposalDetail(JsonDocument):
 
     @classmethod
     def of(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
-        """From the proposal and its diffs."""
-        return cls(
-            id=proposal.id,
-            state=proposal.state,
-            summary=proposal.summary,
-            on_disk=proposal.on_disk,
-            origin=OriginLine.of(proposal.origin),
-            created=proposal.created,
-            revision=proposal.revision,
-            reason=proposal.reason,
-            session=proposal.session,
-            order=list(proposal.order),
-            files=[_file_detail(diff) for diff in diffs],
-            ignored=IgnoredLine.of(proposal.ignored),
-        )
+        """Return the details of a proposal and its diffs."""
+        facts = {name: getattr(proposal, name) for name in cls.model_fields if name != "files"}
+        return cls(**facts, files=[_file_detail(diff) for diff in diffs])
 
 
 class DecisionDocument(JsonDocument):
@@ -350,7 +284,7 @@ class SessionLine(JsonDocument):
 
 
 class RepairLine(JsonDocument):
-    """What was put right in a history from elsewhere, or left out."""
+    """A kind of repair of an imported history, or of what was left out of it."""
 
     what: str
     count: int
@@ -387,7 +321,7 @@ class SearchHitLine(JsonDocument):
 
 
 class CallerLine(JsonDocument):
-    """How a command was called, as far as its process could see."""
+    """The circumstances of a command's call, as far as its process could see."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
@@ -586,12 +520,25 @@ class DoctorDocument(JsonDocument):
     checks: list[CheckLine]
 
 
+def _file_remarks(change: FileChange) -> dict[str, Any]:
+    computed = {
+        "old_mode": None if change.base is None else f"{change.base.mode:o}",
+        "mode": None if change.result is None else f"{change.result.mode:o}",
+        "inexact": [
+            MatchLine(line=match.line, how=match.rung, note=match.note)
+            for match in change.matches
+            if not match.rung.is_exact
+        ],
+        "warnings": [*change.warnings, *file_cautions(change)],
+        "notes": describe_facts(change),
+    }
+    return {name: getattr(change, name) for name in FileRemarks.model_fields if name not in computed} | computed
+
+
 def _file_detail(diff: FileDiff) -> FileDetail:
-    remarks = FileRemarks.of(diff.change).model_dump()
-    reasons = [format_reason(reason, diff.change) for reason in diff.reasons]
     return FileDetail(
-        **remarks,
-        reasons=reasons,
+        **_file_remarks(diff.change),
+        reasons=[format_reason(reason, diff.change) for reason in diff.reasons],
         hunks=[_hunk_line(hunk, diff) for hunk in diff.change.hunks],
         conflicts=[
             ConflictLine(
@@ -619,10 +566,10 @@ def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
 
 
 def _span(start: int, count: int) -> str:
-    """As in a unified diff without context: an empty side names the line before it."""
+    """Return a range of lines as in a unified diff without context: an empty side names the line before it."""
     return f"{start + 1 if count else start},{count}"
 
 
 def _printable(line: str) -> str:
-    """JSON holds no lone surrogates, which stand for undecodable bytes."""
+    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -6,17 +6,29 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    check_folder,
+    exit_code,
+    open_closed_streams,
+    output_error,
+    print_error,
+    print_json,
+    show_control_characters,
+)
 
 if TYPE_CHECKING:
     import argparse
 
 _READER_GONE = 128 + signal.SIGPIPE
 _GARBAGE = 200_000
-"""Objects made before garbage is looked for."""
+"""New objects that start a garbage collection."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,55 +39,50 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = 128 + signal.SIGINT
     except BrokenPipeError:
         code = _READER_GONE
-    except SystemExit as answered:  # by argparse: help, or what is wrong with the words
-        code = int(answered.code or 0)
-    return _without_readers(code)
+    except SystemExit as parsed:  # argparse printed the help or a usage error
+        code = int(parsed.code or 0)
+    return _flush_streams(code)
 
 
 def _run(words: Sequence[str]) -> int:
-    from app.cli.terminal_streams import open_closed_streams, show_control_characters
-
     if words[:1] != ["mcp"]:
-        # That one says itself that it needs them.
+        # `mcp` checks them itself.
         open_closed_streams()
     show_control_characters()
     if words and words[0] in COMMANDS:
-        return _run_command(_parsed(words))
+        return _run_command(_parse_command(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
         return _wrong_usage(problem)
-    return _open_app(_app_arguments(words) if words else AppArguments())
-
-
-def _app_arguments(words: Sequence[str]) -> AppArguments:
+    if not words:
+        return _open_app(AppArguments())
     from app.cli.argument_parser import app_parser
 
-    return AppArguments(**vars(app_parser().parse_args(words)))
+    return _open_app(AppArguments(**vars(app_parser().parse_args(words))))
 
 
-def _parsed(words: Sequence[str]) -> "argparse.Namespace":
-    """The words of a command; with `--json` among them what is wrong with them is a document, too."""
+def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
+    """Parse the arguments of a command; with `--json` print a usage error as a document, too."""
     from app.cli.argument_parser import UsageError, command_parser
 
     try:
         return command_parser().parse_args(words)
     except UsageError as wrong:
         if "--json" in words:
-            from app.cli.command_output import ExitCode, print_json
             from app.cli.json_documents import ErrorDocument
 
             print_json(ErrorDocument(error=wrong.problem, code=ExitCode.USAGE))
         raise
 
 
-def _without_readers(code: int) -> int:
-    """The exit code, with what cannot be written any more sent nowhere: else the interpreter ends with 120.
+def _flush_streams(code: int) -> int:
+    """Flush the standard streams and return the exit code; Python would exit with 120 if its own flush failed.
 
-    Who reads standard output may leave early (`signoff show P1 | head`), and is told as every command tells it; who
-    reads standard error only listens, and changes nothing by leaving.
+    A reader of standard output may leave early (`signoff show P1 | head`): then the code is that of SIGPIPE. A reader
+    of standard error that leaves changes nothing.
     """
     for stream, gone in ((sys.stdout, _READER_GONE), (sys.stderr, code)):
         try:
-            # There is none where a program was started with it closed.
+            # None if the program was started with the stream closed.
             if stream is not None:
                 stream.flush()
         except BrokenPipeError:
@@ -84,171 +91,52 @@ def _without_readers(code: int) -> int:
         except OSError as full:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if not code and stream is sys.stdout:
-                code = _tell_unwritable(full)
+                print_error(output_error(full))
+                code = ExitCode.FAILED
     return code
-
-
-def _tell_unwritable(full: OSError) -> int:
-    from app.cli.command_output import ExitCode, output_error, print_error
-
-    print_error(output_error(full))
-    return ExitCode.FAILED
 
 
 def _run_command(arguments: "argparse.Namespace") -> int:
-    # A command ends before it could fill the memory; looking for garbage costs a large one a fifth of its time.
+    # A command ends before it could fill the memory; collecting garbage costs a large one a fifth of its time.
     gc.set_threshold(_GARBAGE)
+    command = COMMANDS[arguments.command]
     try:
-        return int(_command(arguments.command)(arguments))
+        run = getattr(import_module(f"app.cli.{command.module}"), command.function)
+        if command.opens_workspace:
+            return int(_run_in_workspace(run, arguments, recovers=command.recovers))
+        return int(run(arguments))
     except Exception as error:
-        from app.cli.command_output import exit_code
-
         code = exit_code(error)
         if code is None:
             raise
-        return _refuse(arguments, error, code)
+        print_error(str(error))
+        if getattr(arguments, "json", False):
+            from app.cli.json_documents import ErrorDocument
+
+            # If standard output cannot be written, the reason is on standard error by now.
+            with contextlib.suppress(CommandError):
+                print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
+        return code
 
 
-def _refuse(arguments: "argparse.Namespace", error: Exception, code: int) -> int:
-    """Say why on standard error, and with `--json` also in the document that standard output promises."""
-    from app.cli.command_output import CommandError, print_error, print_json
-    from app.cli.json_documents import ErrorDocument
+def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", *, recovers: bool) -> int:
+    from app.runtime.open_workspace import open_runtime
 
-    print_error(str(error))
-    if getattr(arguments, "json", False):
-        # Where that cannot be written, it has been said by now.
-        with contextlib.suppress(CommandError):
-            print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
-    return code
+    check_folder(arguments.workspace)
+    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
+    runtime.hook_dispatcher.tell = print_error
+    try:
+        if recovers:
+            from app.runtime.workspace_recovery import recover_and_report
 
-
-def _command(name: str) -> "Callable[[argparse.Namespace], int]":
-    """The function of a command; only its own module is imported."""
-    match name:
-        case "run":
-            from app.cli.headless_run import run
-
-            return run
-        case "ask":
-            from app.cli.ask_command import ask
-
-            return ask
-        case "proposals":
-            from app.cli.proposals_command import list_proposals
-
-            return _in_workspace(list_proposals, recovering=False)
-        case "show" | "stage" | "push" | "check" | "checks" | "approve" | "deny" | "undo" | "redo":
-            return _in_workspace(_proposal_command(name))
-        case "sessions" | "search" | "export" | "import" | "log" | "trailers" | "notes":
-            return _in_workspace(_record_command(name))
-        case "doctor" | "doors" | "keys" | "servers":
-            return _in_workspace(_telling(name))
-        case "mcp" | "demo-server":
-            return _server(name)
-        case _:
-            from app.cli.reference_commands import print_completion
-
-            return print_completion
-
-
-def _telling(name: str) -> "Callable[[Any, argparse.Namespace], int]":
-    match name:
-        case "doctor":
-            from app.cli.doctor_command import doctor
-
-            return doctor
-        case "doors":
-            from app.cli.door_commands import list_doors
-
-            return list_doors
-        case "servers":
-            from app.cli.server_command import list_servers
-
-            return list_servers
-        case _:
-            from app.cli.reference_commands import list_keys
-
-            return list_keys
-
-
-def _server(name: str) -> "Callable[[argparse.Namespace], int]":
-    if name == "mcp":
-        from app.cli.mcp_command import serve_mcp
-
-        return serve_mcp
-    from app.cli.demo_server_command import serve_demo
-
-    return serve_demo
-
-
-def _record_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
-    if name in ("trailers", "notes"):
-        from app.cli import record_commands
-
-        return {"trailers": record_commands.print_trailers, "notes": record_commands.write_notes}[name]
-    if name == "import":
-        from app.cli.session_commands import import_session
-
-        return import_session
-    from app.cli import session_commands
-
-    return {
-        "sessions": session_commands.list_sessions,
-        "search": session_commands.search_sessions,
-        "export": session_commands.export_session,
-        "log": session_commands.print_log,
-    }[name]
-
-
-def _proposal_command(name: str) -> "Callable[[Any, argparse.Namespace], int]":
-    if name == "show":
-        from app.cli.proposal_commands import show
-
-        return show
-    if name in ("stage", "push"):
-        from app.cli import proposal_commands
-
-        return {"stage": proposal_commands.stage, "push": proposal_commands.push}[name]
-    if name in ("check", "checks"):
-        from app.cli import check_commands
-
-        return {"check": check_commands.check, "checks": check_commands.suggest}[name]
-    from app.cli import decision_commands
-
-    return {
-        "approve": decision_commands.approve,
-        "deny": decision_commands.deny,
-        "undo": decision_commands.undo,
-        "redo": decision_commands.redo,
-    }[name]
-
-
-def _in_workspace(
-    command: "Callable[[Any, argparse.Namespace], int]", *, recovering: bool = True
-) -> "Callable[[argparse.Namespace], int]":
-    """The command with its workspace opened and, unless it sees to that itself, put right before."""
-
-    def run(arguments: "argparse.Namespace") -> int:
-        from app.cli.command_output import check_folder, print_error
-        from app.runtime.open_workspace import open_runtime
-
-        check_folder(arguments.workspace)
-        runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
-        runtime.hook_dispatcher.tell = print_error
-        try:
-            if recovering:
-                from app.runtime.workspace_recovery import recover_and_report
-
-                recover_and_report(runtime, print_error)
-            return command(runtime, arguments)
-        finally:
-            runtime.close()
-
-    return run
+            recover_and_report(runtime, print_error)
+        return run(runtime, arguments)
+    finally:
+        runtime.close()
 
 
 def _open_app(arguments: AppArguments) -> int:
-    # What error messages need is loaded once there is one: it all stands between the user and the first picture.
+    # Modules for error messages are imported only on an error: imports delay the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
     # Textual draws on standard error.
@@ -260,13 +148,13 @@ def _open_app(arguments: AppArguments) -> int:
         arguments.workspace is None
         and not arguments.demo
         and (what := describe_broad_folder(Path()))
-        and not _means(what)
+        and not _confirm_opening(what)
     ):
         return 0
     from app.runtime.typed_ahead import capture_typed_keys
     from app.ui.terminal import garbage_collection
 
-    # Before the imports: of what they make next to nothing is garbage.
+    # Before the imports, which make next to no garbage.
     garbage_collection.pause()
     try:
         with capture_typed_keys():
@@ -274,8 +162,6 @@ def _open_app(arguments: AppArguments) -> int:
 
             return open_app(arguments)
     except Exception as error:
-        from app.cli.command_output import exit_code, print_error
-
         code = exit_code(error)
         if code is None:
             raise
@@ -283,8 +169,8 @@ def _open_app(arguments: AppArguments) -> int:
         return code
 
 
-def _means(what: str) -> bool:
-    """Whether the user wants to open what is more than a project, and was named by nobody."""
+def _confirm_opening(what: str) -> bool:
+    """Ask whether to open the current folder although it is more than a project."""
     from app.workspace.breadth import broad_folder_warning
 
     sys.stdout.write(
@@ -295,8 +181,6 @@ def _means(what: str) -> bool:
 
 
 def _wrong_usage(problem: str) -> int:
-    from app.cli.command_output import ExitCode, print_error
-
     print_error(problem)
     return ExitCode.USAGE
 

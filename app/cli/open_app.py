@@ -5,19 +5,18 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.app_arguments import AppArguments, settings_of_flags
+from app.cli.command_output import CommandError, debug_file, find_session, print_error, print_line
 from app.concurrency import WatchedSelector, make_imports_give_way
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import OpenedWorkspace
 
 if TYPE_CHECKING:
-    from app.agent.trace import DebugFile
     from app.runtime.open_workspace import OpenWorkspace
-    from app.storage.session_store import SessionRecord
     from app.ui.context.current_session import LeftSession
 
 _SWITCH_INTERVAL = 0.0005
@@ -58,17 +57,15 @@ async def _run(arguments: AppArguments) -> int:
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
         elif app.left is not None:
-            _tell_the_way_back(
+            _print_resume_command(
                 arguments, await asyncio.to_thread(app.left.compare_with_store, app.parts.runtime.sessions)
             )
         return app.return_code or 0
 
 
-def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
-    """How to go on with the session that was left, and what waits meanwhile."""
+def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
+    """Print the command that continues the session that was left, and the number of pending proposals."""
     import shlex
-
-    from app.cli.command_output import print_line
 
     if arguments.demo and not arguments.workspace:
         print_line(
@@ -88,7 +85,6 @@ def _tell_the_way_back(arguments: AppArguments, left: "LeftSession") -> None:
 
 def _report_crash(report: str, log: Path) -> None:
     """Keep the details of a crash to the user's own log, and say where they are."""
-    from app.cli.command_output import print_error
     from app.ui.context.error_messages import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""
@@ -104,14 +100,13 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspa
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
     if arguments.debug is not None:
-        runtime.debug = stack.enter_context(await asyncio.to_thread(_debug_file, arguments.debug))
+        runtime.debug = stack.enter_context(await asyncio.to_thread(debug_file, arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.cli.command_output import CommandError
-    from app.cli.demo_server_command import demo_endpoint
+    from app.cli.server_commands import demo_endpoint
     from app.demo.sample_workspace import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
@@ -133,24 +128,5 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
     return open_runtime(root, flags)
 
 
-def _debug_file(path: str) -> AbstractContextManager["DebugFile | None"]:
-    from app.cli.command_output import debug_file
-
-    return debug_file(path)
-
-
 def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> OpenedWorkspace:
-    return OpenedWorkspace(runtime, runtime.settings, _record(runtime, arguments), arguments.demo)
-
-
-def _record(runtime: "OpenWorkspace", arguments: AppArguments) -> "SessionRecord | None":
-    from app.cli.command_output import CommandError, ExitCode
-
-    if arguments.session:
-        return runtime.sessions.get(arguments.session)
-    if not arguments.resume:
-        return None
-    latest = runtime.sessions.latest()
-    if latest is None:
-        raise CommandError("There is no session to continue here.", ExitCode.USAGE)
-    return latest
+    return OpenedWorkspace(runtime, runtime.settings, find_session(runtime, arguments), arguments.demo)

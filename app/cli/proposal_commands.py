@@ -15,8 +15,8 @@ from app.cli.command_output import (
     print_text,
 )
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
-from app.cli.proposals_command import format_proposal
-from app.cli.seen_proposals import mark_seen, refresh_proposals
+from app.cli.proposal_choice import mark_seen, refresh_proposals
+from app.cli.proposal_list import format_proposal
 from app.proposals.text.file_warnings import all_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
@@ -88,7 +88,7 @@ def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) ->
 
 def _print(proposal: Proposal, *, as_json: bool) -> None:
     if as_json:
-        print_json(ProposalLine.of(proposal))
+        print_json(ProposalLine.model_validate(proposal))
         return
     print_line(f"Staged {format_proposal(proposal)}")
     for left_out in proposal.left_out:

@@ -1,18 +1,38 @@
-"""`signoff log --verify`, `signoff trailers` and `signoff notes`."""
+"""`signoff log`, `signoff trailers` and `signoff notes`."""
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import BrokenEntryLine, MovedLine, NotesDocument, VerifyDocument
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    format_time,
+    print_error,
+    print_json,
+    print_line,
+    print_text,
+)
+from app.cli.json_documents import (
+    BrokenEntryLine,
+    CallerLine,
+    DecisionLine,
+    IgnoredLine,
+    MovedLine,
+    NotesDocument,
+    OriginLine,
+    VerifyDocument,
+)
 from app.proposals.decide.commit_trailers import entry_trailers
 from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.values.decision_facts import CommandCaller
 from app.proposals.values.record_entries import RecordEntry, blob_id, is_written_by
 from app.runtime.commit_records import reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
+from app.sandbox.captured_changes import describe_ignored
 from app.storage.record_check import RecordCheck
-from app.storage.record_store import ChainVerification, RecordStore
+from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore
 from app.text.plural import plural
 
 _SHOWN = 12
@@ -23,7 +43,60 @@ _COMMITS = 3
 """Commits that a line names."""
 
 
-def verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Print every decision with time, files and feedback; or verify the record; or print the schema."""
+    if arguments.schema:
+        from app.cli.reference_commands import schema_of
+
+        schema = schema_of(VerifyDocument if arguments.verify else list[DecisionLine])
+        print_text(json.dumps(schema, indent=2) + "\n")
+        return ExitCode.DONE
+    if arguments.verify:
+        return _verify(runtime, arguments)
+    record = RecordStore(runtime.database, runtime.name)
+    decisions = record.decisions()
+    if unread := record.count_unreadable():
+        what = "An entry" if unread == 1 else f"{unread:,} entries"
+        print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
+    if arguments.json:
+        print_json([_line(one) for one in decisions])
+        return ExitCode.DONE
+    if not decisions and not unread:
+        print_line("Nothing has been decided here yet.")
+    for one in decisions:
+        feedback = one.words.feedback
+        said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
+        said += "  (words were said that are not kept as they were)" if one.words_lost else ""
+        verb = one.decision.replace("_", " ")
+        by = f"  {one.origin.name}" if one.origin else ""
+        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
+        line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
+        print_line(line)
+    return ExitCode.DONE
+
+
+def _line(one: RecordedDecision) -> DecisionLine:
+    caller = _caller(one)
+    return DecisionLine(
+        time=one.time,
+        proposal=one.proposal,
+        decision=one.decision,
+        session=one.session,
+        feedback=one.words.feedback,
+        words_lost=one.words_lost,
+        files=list(one.files),
+        origin=OriginLine.model_validate(one.origin) if one.origin else None,
+        caller=CallerLine.model_validate(caller) if caller else None,
+        ignored=[IgnoredLine.model_validate(each) for each in one.entry.ignored] if one.entry else [],
+    )
+
+
+def _caller(one: RecordedDecision) -> CommandCaller | None:
+    return one.entry.circumstances.caller if one.entry else None
+
+
+def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Verify the chain of the record, and compare it with the tables beside it and with the disk.
 
     Returns:
@@ -41,7 +114,7 @@ def verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             VerifyDocument(
                 entries=len(verified.entries) + len(verified.broken),
                 head=verified.head,
-                broken=[BrokenEntryLine(number=one.number, why=one.why) for one in verified.broken],
+                broken=[BrokenEntryLine.model_validate(one) for one in verified.broken],
                 differences=differences,
                 unknown=unknown,
                 files=len(signed),
@@ -147,9 +220,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 
     noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
     if arguments.json:
-        print_json(
-            NotesDocument(commit=noted.commit, decisions=noted.decisions, files=noted.files, lines=noted.lines)
-        )
+        print_json(NotesDocument.model_validate(noted))
         return ExitCode.DONE
     what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
     print_line(f"Noted on {noted.commit[:7]}: {what} ({NOTES}).")

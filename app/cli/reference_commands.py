@@ -1,4 +1,4 @@
-"""`signoff keys`, `print_completion` and the JSON schemas."""
+"""`signoff keys`, `servers` and `completion`, and the JSON schemas."""
 
 import argparse
 import ast
@@ -12,10 +12,12 @@ from pydantic import TypeAdapter
 
 from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, command_parser
-from app.cli.command_output import ExitCode, print_json, print_line
-from app.cli.json_documents import KeyLine
+from app.cli.command_output import ExitCode, print_error, print_json, print_line
+from app.cli.json_documents import KeyLine, ServerLine
 from app.keys.actions import ACTIONS
 from app.keys.keymap import keys_of, spelled
+from app.mcp_client.configured_servers import find_servers
+from app.mcp_client.mcp_servers import SWITCHED
 from app.runtime.open_workspace import OpenWorkspace
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,7 +26,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
     """Return the JSON schema of a document, or of a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
-    told = _docstrings(module)
+    told = _field_docstrings(module)
     for part in [schema, *schema.get("$defs", {}).values()]:
         for name, field in part.get("properties", {}).items():
             if words := told.get((part.get("title", ""), name)):
@@ -32,8 +34,8 @@ def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, A
     return {"$schema": _DIALECT, **schema}
 
 
-def _docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
-    """By class and attribute, the string that stands below it. Pydantic would look for them at every start."""
+def _field_docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
+    """Return the string below each attribute, by class and attribute. Pydantic would parse them at every start."""
     classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
     return {
         (cls.name, field.target.id): inspect.cleandoc(told.value.value)
@@ -83,4 +85,34 @@ def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         return ExitCode.DONE
     for line in lines:
         print_line(f"{line.id:<26} {'  '.join(map(spelled, line.keys)):<22} {line.help or line.title}")
+    return ExitCode.DONE
+
+
+def list_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """List the configured MCP servers in order of precedence."""
+    settings = runtime.settings
+    environment = runtime.environment if settings.mcp_of_others else {}
+    theirs = runtime.configuration.servers_of_workspace
+    known = find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+    switched = runtime.sessions.settings(SWITCHED)
+    lines = [
+        ServerLine(
+            name=each.name,
+            on=switched.get(f"{SWITCHED}{each.name}", "on" if each.table.enabled else "off") == "on",
+            origin=each.origin,
+            source=each.source,
+        )
+        for each in known.definitions
+    ]
+    for problem in known.problems:
+        print_error(problem)
+    for name in known.untrusted:
+        print_error(f"{name} names MCP servers, which wait for your trust: /trust in signoff shows it.")
+    if arguments.json:
+        print_json(lines)
+        return ExitCode.DONE
+    for line in lines:
+        print_line(f"{line.name:<20} {'on' if line.on else 'off':<4} {line.origin}  ({line.source})")
+    if not lines:
+        print_line("No file names an MCP server.")
     return ExitCode.DONE

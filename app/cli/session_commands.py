@@ -1,25 +1,17 @@
-"""`signoff sessions`, `search_sessions`, `export_session`, `import` and `print_log`."""
+"""`signoff sessions`, `search`, `export` and `import`."""
 
 import argparse
 import contextlib
-import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 
-from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
+from app.cli.command_output import CommandError, ExitCode, format_time, print_json, print_line, print_text
 from app.cli.json_documents import (
-    CallerLine,
-    DecisionLine,
-    IgnoredLine,
     ImportDocument,
-    OriginLine,
     RepairLine,
     SearchHitLine,
     SessionLine,
-    VerifyDocument,
 )
 from app.conversation.events import (
     AssistantMessage,
@@ -34,13 +26,10 @@ from app.conversation.events import (
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
 from app.conversation.markdown_export import markdown_record
-from app.proposals.values.decision_facts import CommandCaller
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import describe_ignored
 from app.sandbox.run_folders import kept_versions
 from app.storage.pruning import prune
-from app.storage.record_store import RecordedDecision, RecordStore
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
 from app.text.plural import plural
@@ -49,6 +38,9 @@ _FROM_ELSEWHERE = (
     "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
     "tools that you are given now. Files may have changed since: read them before you rely on them."
 )
+_DAY = 86_400.0
+_LONGEST = 200
+"""Characters of what was found on one line."""
 
 
 def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -87,11 +79,6 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     return ExitCode.DONE
 
 
-_DAY = 86_400.0
-_LONGEST = 200
-"""Characters of what was found on one line."""
-
-
 def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
@@ -100,27 +87,15 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
             print_line(removed)
     records = runtime.sessions.all()
     if arguments.json:
-        print_json(
-            [
-                SessionLine(
-                    id=record.id,
-                    title=record.title,
-                    model=record.model,
-                    created=record.created,
-                    updated=record.updated,
-                    pinned=record.pinned,
-                )
-                for record in records
-            ]
-        )
+        print_json([SessionLine.model_validate(record) for record in records])
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
     kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions)
     for made, size, place in kept.folders():
-        print_line(f"{_when(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
+        print_line(f"{format_time(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
-        print_line(f"{record.id}  {_when(record.updated)}  {record.title}")
+        print_line(f"{record.id}  {format_time(record.updated)}  {record.title}")
     return ExitCode.DONE
 
 
@@ -128,10 +103,10 @@ def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Ex
     """List where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.search.find(" ".join(arguments.words))
     if arguments.json:
-        print_json([SearchHitLine(**asdict(one)) for one in found])
+        print_json([SearchHitLine.model_validate(one) for one in found])
     for one in () if arguments.json else found:
         text = " ".join(one.text.split())
-        print_line(f"{one.session}  {_when(one.time)}  {one.kind:8}  {text[:_LONGEST]}")
+        print_line(f"{one.session}  {format_time(one.time)}  {one.kind:8}  {text[:_LONGEST]}")
     if not found and not arguments.json:
         print_line("Nowhere.")
     return ExitCode.DONE
@@ -219,61 +194,6 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
     return found
 
 
-def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print every decision with time, files and feedback; or verify the record; or print the schema."""
-    if arguments.schema:
-        from app.cli.reference_commands import schema_of
-
-        schema = schema_of(VerifyDocument if arguments.verify else list[DecisionLine])
-        print_text(json.dumps(schema, indent=2) + "\n")
-        return ExitCode.DONE
-    if arguments.verify:
-        from app.cli.record_commands import verify
-
-        return verify(runtime, arguments)
-    record = RecordStore(runtime.database, runtime.name)
-    decisions = record.decisions()
-    if unread := record.count_unreadable():
-        what = "An entry" if unread == 1 else f"{unread:,} entries"
-        print_error(f"{what} of the record cannot be read; see `signoff log --verify`.")
-    if arguments.json:
-        print_json([_line(one) for one in decisions])
-        return ExitCode.DONE
-    if not decisions and not unread:
-        print_line("Nothing has been decided here yet.")
-    for one in decisions:
-        feedback = one.words.feedback
-        said = f'  "{" ".join(feedback.split())}"' if feedback.strip() else ""
-        said += "  (words were said that are not kept as they were)" if one.words_lost else ""
-        verb = one.decision.replace("_", " ")
-        by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
-        besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
-        line = f"{_when(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
-        print_line(line)
-    return ExitCode.DONE
-
-
-def _line(one: RecordedDecision) -> DecisionLine:
-    caller = _caller(one)
-    return DecisionLine(
-        time=one.time,
-        proposal=one.proposal,
-        decision=one.decision,
-        session=one.session,
-        feedback=one.words.feedback,
-        words_lost=one.words_lost,
-        files=list(one.files),
-        origin=OriginLine.of(one.origin) if one.origin else None,
-        caller=CallerLine(**caller.model_dump()) if caller else None,
-        ignored=IgnoredLine.of(one.entry.ignored if one.entry else ()),
-    )
-
-
-def _caller(one: RecordedDecision) -> CommandCaller | None:
-    return one.entry.circumstances.caller if one.entry else None
-
-
 def _prune(runtime: OpenWorkspace, days: int) -> str:
     """Remove what is older, and say how much that was."""
     from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
@@ -290,7 +210,3 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
         f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "
         f"of {plural(kept, 'command')} and the caches of commands ({caches:,} bytes). The log keeps every decision."
     )
-
-
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")

@@ -5,13 +5,55 @@ The server keeps nothing between requests; all that the model knows is in the re
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import dropwhile
+from pathlib import Path
 from typing import Any
 
-from app.demo.demo_words import PATH, WORDS, NewCall
+WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+MODEL_ID = "signoff-demo"
+PATH = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@.-]*\w\.[A-Za-z]\w{0,9}\b|(?<![\w/])(?:[\w@.-]+/)+[\w@.-]+")
+"""Matches a file name: with a dot and a suffix, or with a slash."""
+MOST_LINES = 14
+"""Most lines of a quotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewCall:
+    """A tool call to make."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReply:
+    """Markdown text and the calls after it."""
+
+    text: str
+    calls: Sequence[NewCall] = ()
+
+
+def fenced_code(text: str, *, language: str = "") -> str:
+    """Return the last lines of a text as a fenced code block that its content cannot close."""
+    shown = "\n".join(text.strip("\n").splitlines()[-MOST_LINES:])
+    longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{shown}\n{fence}"
+
+
+def code_list(names: Sequence[object]) -> str:
+    """Return names as code in a sentence: "`a`, `b` and `c`"."""
+    return sentence_list([f"`{name}`" for name in names])
+
+
+def sentence_list(names: Sequence[str]) -> str:
+    """Return names in a sentence: "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
 
 _SYSTEM = ("system", "developer")
 EDIT_TOOLS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
@@ -76,8 +118,8 @@ class DemoTurn:
         """The edits of this turn that became part of a proposal."""
         return [call for call in self.calls if call.staged]
 
-    def told(self, fact: str) -> bool:
-        """Whether one of the notes tells this: a key of `notes` in words.toml."""
+    def has_note(self, fact: str) -> bool:
+        """Whether one of the notes states this fact: a key of `notes` in words.toml."""
         return any(_NOTES[fact].search(note) for note in self.notes)
 
     @property
@@ -158,24 +200,16 @@ _NUMBERED = re.compile(r"^(\d+)\t(.*)$")
 _MORE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
 _VERSION = re.compile(r"^\S.*\(version (\w+)")
-_MATCH = re.compile(r"^ +(\d+): (.*)$")
 _MARK = re.compile(r" {2,}\[.*\]$")
 """What `list_files` puts behind a path: `[staged, not on disk yet]`."""
 
-Match = tuple[str, int, str]
-"""A line that a search found: its path, number and text."""
-
 
 class ToolFindings:
-    """What a series of tool calls returned; of repeated reads of a file the last counts."""
+    """The results of a series of tool calls; the last read of a file counts."""
 
     def __init__(self, calls: Iterable[DemoCall]) -> None:
         self.paths: list[str] | None = None
         """The files of the last listing, or None if nothing was listed."""
-        self.matches: list[Match] | None = None
-        """The matches of the last search, or None if nothing was searched."""
-        self.search_error = ""
-        """What the last search said where it neither found something nor said that there is nothing."""
         self.texts: dict[str, str] = {}
         """Path to content, of files that were read to the end."""
         self.versions: dict[str, str] = {}
@@ -187,9 +221,6 @@ class ToolFindings:
             match call.name:
                 case "list_files" if call.result:
                     self.paths = listed_paths(call.result)
-                case "search_text" if call.result:
-                    self.matches = found_matches(call.result)
-                    self.search_error = "" if self.matches or call.result.startswith("No line") else call.result
                 case "read_file" if call.result:
                     self._take_page(call)
 
@@ -238,24 +269,6 @@ def listed_paths(result: str) -> list[str]:
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
 
 
-def found_matches(result: str) -> list[Match]:
-    """Return the matches in a result of `search_text`."""
-    matches, path = list[Match](), ""
-    for line in result.splitlines():
-        if (found := _MATCH.match(line)) and path:
-            matches.append((path, int(found[1]), found[2]))
-        elif not line.startswith((" ", "[")):
-            path = line
-    return matches
-
-
-_NAME = r"[`'\"“‘]?(?P<{}>[\w./@-]*\w)[`'\"”’]?(?:\(\))?"
-_RENAME = re.compile(
-    r"\b(?:rename|move)\s+(?:the\s+)?(?:(?:function|class|constant|variable|method|module|file|name)\s+)?"
-    rf"{_NAME.format('old')}\s+(?:to|into|as|->|→)\s+{_NAME.format('new')}",
-    re.IGNORECASE,
-)
-_DELETE = re.compile(rf"\b(?:delete|remove)\s+(?:the\s+)?(?:file\s+)?{_NAME.format('path')}", re.IGNORECASE)
 _KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDS["intents"].items()}
 
 
@@ -264,23 +277,15 @@ class DemoIntent:
     """A skill and its argument."""
 
     kind: str
-    """A key of `intents` in words.toml, or "rename", "move", "delete"; "search" where no other fits."""
+    """A key of `intents` in words.toml; "other" if none fits."""
     paths: tuple[str, ...] = ()
     """Files that the request names."""
-    old: str = ""
-    new: str = ""
-    """For a rename or a move: from what to what."""
 
 
 def read_intent(text: str) -> DemoIntent:
     """Return the skill that a message asks for."""
     paths = tuple(dict.fromkeys(PATH.findall(text)))
-    if renamed := _RENAME.search(text):
-        kind = "move" if PATH.fullmatch(renamed["old"]) else "rename"
-        return DemoIntent(kind, paths, renamed["old"], renamed["new"])
-    if (deleted := _DELETE.search(text)) and PATH.fullmatch(deleted["path"]):
-        return DemoIntent("delete", (deleted["path"],))
-    return DemoIntent(next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "search"), paths)
+    return DemoIntent(next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "other"), paths)
 
 
 @dataclass(frozen=True)
@@ -317,12 +322,12 @@ class DemoTask:
 
     def is_new(self, calls: Sequence[NewCall]) -> bool:
         """Whether `calls` differ from what the first editing step of every turn proposed."""
-        steps = ([_edits(step.calls) for step in turn.steps] for turn in self.thread)
-        return _edits(calls) not in [next(filter(None, edits), set()) for edits in steps]
+        steps = ([_edit_keys(step.calls) for step in turn.steps] for turn in self.thread)
+        return _edit_keys(calls) not in [next(filter(None, edits), set()) for edits in steps]
 
 
-def _edits(calls: Sequence[DemoCall | NewCall]) -> set[str]:
-    """What the edits among `calls` do, without the words that describe it."""
+def _edit_keys(calls: Sequence[DemoCall | NewCall]) -> set[str]:
+    """Return the edits among `calls` as comparable texts, without their descriptions."""
     edits = [
         (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS
     ]
@@ -338,7 +343,7 @@ def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
     text, intent = thread[0].text, read_intent(thread[0].text)
     feedback: list[str] = []
     for turn in thread:
-        if turn.told("denied") and turn.text and turn is not thread[0]:
+        if turn.has_note("denied") and turn.text and turn is not thread[0]:
             feedback.append(turn.text)
         for answer in turn.answers:
             if intent.kind == "vague":
@@ -352,5 +357,5 @@ def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
 
 def _continues(turn: DemoTurn) -> bool:
     """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
-    kind, denied = read_intent(turn.text).kind, turn.told("denied")
-    return not turn.text or kind == "continue" or (denied and (kind == "search" or turn.told("own_words")))
+    kind, denied = read_intent(turn.text).kind, turn.has_note("denied")
+    return not turn.text or kind == "continue" or (denied and (kind == "other" or turn.has_note("own_words")))

@@ -5,23 +5,31 @@ lets it call tools; only `"none"` makes it stop, and then it does as the system 
 demo sees the gate at work.
 """
 
+import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from app.demo import editing_skills, reading_skills
+from app.demo import editing_skills
 from app.demo.demo_conversation import (
+    MOST_LINES,
+    WORDS,
+    DemoReply,
     DemoTask,
     DemoTurn,
+    NewCall,
     ToolFindings,
+    code_list,
     content_text,
     current_task,
+    fenced_code,
     is_decision,
     proposals_named,
     read_history,
     read_intent,
+    sentence_list,
 )
-from app.demo.demo_words import WORDS, DemoReply, NewCall, code_list, fenced_code, sentence_list
 from app.demo.editing_skills import ask_for_another_way
 from app.text.plural import plural
 
@@ -47,7 +55,7 @@ def answer_aside(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) 
         return _WORDS["whole"]
     texts = ToolFindings(call for turn in turns for call in turn.calls).texts
     if re.search(_WORDS["uses_asked"], question, re.IGNORECASE):
-        return _uses(hunk["path"], hunk["lines"], _around(note), texts)
+        return _describe_uses(hunk["path"], hunk["lines"], _around(note), texts)
     if about is not None and re.search(_WORDS["why_asked"], question, re.IGNORECASE):
         return _WORDS["why"].format(summary=about["summary"], id=about["id"]) + "\n\n" + _change(hunk["lines"])
     return f"{_change(hunk['lines'])}\n\n{_WORDS['more']}"
@@ -66,8 +74,8 @@ def _change(lines: str) -> str:
     return "\n\n".join([*parts, f"{lead}:\n\n{fenced_code(added)}"] if added else parts)
 
 
-def _uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
-    """Where what a hunk is in, or defines, is named, as far as that was read."""
+def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
+    """Return where the names that a hunk defines, or is in, occur in the files that were read."""
     names = _names(lines) or _names(around)
     if not names:
         return _WORDS["no_name"]
@@ -87,19 +95,135 @@ def _names(text: str) -> list[str]:
     return list(dict.fromkeys(name for found in _DEFINED.findall(text) for name in found if name))
 
 
-_SKILLS = {
-    "fix": editing_skills.fix,
-    "rename": editing_skills.rename,
-    "docstrings": editing_skills.add_docstrings,
-    "move": editing_skills.move,
-    "delete": editing_skills.delete,
-    "vague": reading_skills.ask,
-    "explain": reading_skills.explain,
-    "search": reading_skills.search,
-    "run_tests": reading_skills.run_tests,
-}
-_DEEDS = frozenset({"fix", "rename", "docstrings", "move", "delete", "run_tests"})
-"""What is done without a look at an image; anything else may be about it."""
+_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def explain_project(texts: Mapping[str, str], file_count: int) -> str:
+    """Return a description of a workspace from the files that were read."""
+    readme = next((text for path, text in texts.items() if PurePosixPath(path).stem.lower() == "readme"), "")
+    opening = _first_paragraph(readme)
+    rows = [f"`{path}` | {len(text.splitlines())} | {_purpose(path, text)}" for path, text in texts.items()]
+    parts = [f"**{opening}**" if opening else "There is no README, so this is from the files themselves."]
+    parts.append(f"The workspace has {file_count} files; I read {len(texts)} of them.")
+    parts.append(_table("file | lines | what it is", rows))
+    return "\n\n".join([*parts, "Ask me to explain one of them and I go into it."])
+
+
+def explain_file(path: str, text: str) -> str:
+    """Return a description of a file in Markdown."""
+    parts = [f"**`{path}`**, {len(text.splitlines())} lines. {_purpose(path, text)}".strip()]
+    tree = _parsed(path, text) or ast.Module([], [])
+    nodes = [node for node in tree.body if isinstance(node, _Definition)]
+    if nodes:
+        rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
+        parts.append(_table("what | line | what it says of itself", rows))
+    opening, suffix = "\n".join(text.splitlines()[:MOST_LINES]), PurePosixPath(path).suffix[1:]
+    parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDS['languages'].get(suffix, ''))}")
+    if silent := code_list([node.name for node in nodes if not _docstring(node)]):
+        parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
+    return "\n\n".join(parts)
+
+
+def _table(head: str, rows: Sequence[str]) -> str:
+    return "\n".join(f"| {row} |" for row in (head, "--- | ---: | ---", *rows))
+
+
+def _signature(node: _Definition) -> str:
+    if isinstance(node, ast.ClassDef):
+        return f"class {node.name}"
+    return f"{node.name}({', '.join(argument.arg for argument in node.args.args)})"
+
+
+def _purpose(path: str, text: str) -> str:
+    """One line about a file, safe in a table cell."""
+    if path.endswith(".py"):
+        tree = _parsed(path, text)
+        return "This is no valid Python." if tree is None else _docstring(tree)
+    found = re.search(r'^description\s*=\s*"(.+)"$', text, re.MULTILINE)
+    prose = _first_paragraph(text) if path.endswith((".md", ".rst", ".txt")) else ""
+    return _cell(found[1] if found else prose)
+
+
+def _parsed(path: str, text: str) -> ast.Module | None:
+    """The syntax tree of Python; None if it isn't."""
+    try:
+        return ast.parse(text) if path.endswith(".py") else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _docstring(node: _Definition | ast.Module) -> str:
+    """Its first line, safe in a table cell."""
+    return _cell((ast.get_docstring(node) or "").strip().partition("\n")[0])
+
+
+def _first_paragraph(text: str) -> str:
+    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
+    return next((paragraph for paragraph in paragraphs if paragraph and paragraph[0] not in "#`"), "")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")[:110]
+
+
+_OVERVIEW_FILES = 8
+"""Files read for one overview."""
+
+
+def say_help(task: DemoTask) -> DemoReply:
+    """Return a list of what the demo model can do, or a friendly word."""
+    return DemoReply(WORDS["welcome" if task.intent.kind == "thanks" else "help"])
+
+
+def ask(task: DemoTask) -> DemoReply:
+    """Ask which of several things a vague request means."""
+    if answers := [answer for turn in task.thread for answer in turn.answers]:
+        return DemoReply(
+            f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDS['abilities']}"
+        )
+    what = f"`{task.intent.paths[0]}`" if task.intent.paths else "this"
+    question = NewCall("ask_user", {"question": WORDS["question"], "options": WORDS["options"]})
+    return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
+
+
+def explain(task: DemoTask) -> DemoReply:
+    """Explain the files that the request names, or the whole project."""
+    findings, named = task.findings, task.intent.paths
+    if task.listed is None:
+        if calls := findings.readings(named):
+            return DemoReply("Let me read that.", calls)
+        if not named or len(findings.read(named)) < len(named):
+            return DemoReply("Let me see what is here.", [NewCall("list_files", {})])
+        return DemoReply("\n\n".join(explain_file(path, findings.texts[path]) for path in named))
+    chosen = _matching_files(task)
+    paths = chosen or _overview(task.listed)
+    if calls := findings.readings(paths):
+        return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
+    texts = findings.read(paths)
+    if not texts:
+        return DemoReply(f"I could not read {code_list(paths) or 'anything'}.")
+    told = [explain_file(path, text) for path, text in texts.items()] if chosen else []
+    return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed)))
+
+
+def _matching_files(task: DemoTask) -> list[str]:
+    """Return the files that a request names, else those whose stem is one of its words."""
+    paths, words = task.listed or [], set(re.findall(r"\w+", task.text.lower()))
+    by_name = [path for path in paths for name in task.intent.paths if f"/{path}".endswith(f"/{name}")]
+    by_word = [path for path in paths if PurePosixPath(path).stem.lower().strip("_") in words]
+    return by_name or by_word[:2]
+
+
+def _overview(paths: list[str]) -> list[str]:
+    """The files that tell most about a project."""
+    first = [path for path in paths if PurePosixPath(path).name in ("README.md", "pyproject.toml", "package.json")]
+    code = [path for path in paths if path.endswith((".py", ".ts", ".js", ".go", ".rs")) and "test" not in path]
+    return list(dict.fromkeys(first + sorted(code, key=lambda path: (path.count("/"), path)) or paths))[
+        :_OVERVIEW_FILES
+    ]
+
+
+_SKILLS = {"fix": editing_skills.fix, "vague": ask, "explain": explain}
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
@@ -118,7 +242,7 @@ def respond(request: dict[str, Any]) -> DemoReply:
     if choice == "none" or not offered:
         last = request["messages"][-1]
         note = DemoTurn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])
-        return DemoReply(_summary(turns) if note.told("summarise") else _text_only(turns))
+        return DemoReply(_summarise(turns) if note.has_note("summarise") else _text_only(turns))
     named = [name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)]
     if isinstance(choice, dict):
         named = [choice["function"]["name"]]
@@ -137,36 +261,34 @@ def respond(request: dict[str, Any]) -> DemoReply:
 
 
 def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
-    """What to do next where tools may be called."""
+    """Return the next step of a task while tools may be called."""
     task, turn = current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.staged]:
         return DemoReply(
             f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
         )
     if task.intent.kind == "summary":
-        return DemoReply(_summary(turns))
-    if turn.images and not turn.steps and task.intent.kind not in _DEEDS:
+        return DemoReply(_summarise(turns))
+    if turn.images and not turn.steps and task.intent.kind != "fix":
         return DemoReply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
-    if turn.told("ask_first") and not turn.answers:
+    if turn.has_note("ask_first") and not turn.answers:
         return ask_for_another_way(task)
-    return _said_after(task) or _SKILLS.get(task.intent.kind, reading_skills.say_help)(task)
+    return _follow_up(task) or _SKILLS.get(task.intent.kind, say_help)(task)
 
 
-def _said_after(task: DemoTask) -> DemoReply | None:
-    """The answer where the turn only goes on from an earlier one, and nothing is left to do; else None."""
+def _follow_up(task: DemoTask) -> DemoReply | None:
+    """Return the answer of a turn that follows a finished one; None if there is work to do."""
     turn, earlier = task.turn, task.thread[:-1]
-    if not earlier or turn.steps or turn.told("denied"):
+    if not earlier or turn.steps or turn.has_note("denied"):
         return None
-    if turn.told("approved"):
+    if turn.has_note("approved"):
         names = sentence_list([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
         files = _files(next((one for one in reversed(earlier) if one.staged), turn))
-        return DemoReply(
-            f"{names} is in: {files or 'all I had planned'}. Want to be sure? Ask me to *run the tests*."
-        )
+        return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged:
         return DemoReply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
     last = earlier[-1].steps[-1:]
-    if not last or last[0].calls or turn.told("interrupted"):
+    if not last or last[0].calls or turn.has_note("interrupted"):
         return None
     return DemoReply("That was all that I had to say. Ask me for *help* to see what else there is.")
 
@@ -206,8 +328,8 @@ def _files(turn: DemoTurn) -> str:
     return code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
 
 
-def _summary(turns: Sequence[DemoTurn]) -> str:
-    """What has been said and done, for the user or for a client that makes room in its context."""
+def _summarise(turns: Sequence[DemoTurn]) -> str:
+    """Return a summary of the conversation, for the user or for a client that compacts its context."""
     calls = [call for turn in turns for call in turn.calls]
     asked = [turn.text for turn in turns if turn.text and read_intent(turn.text).kind != "summary"]
     sections: dict[str, Collection[str]] = {

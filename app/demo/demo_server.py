@@ -15,9 +15,8 @@ from http import HTTPStatus
 from typing import Any
 from uuid import uuid4
 
-from app.demo.demo_conversation import content_text
+from app.demo.demo_conversation import MODEL_ID, DemoReply, content_text
 from app.demo.demo_model import respond
-from app.demo.demo_words import MODEL_ID, DemoReply
 
 _CHARACTERS_PER_TOKEN = 4
 _PIECES = re.compile(r"\s*\S{1,12}|\s+")

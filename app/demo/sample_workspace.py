@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from app.config.settings import CheckTable
-from app.demo.demo_words import WORDS
+from app.demo.demo_conversation import WORDS
 
 SAMPLE_CHECK = CheckTable(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files=("*.py",))
 """What is run on proposals for the sample: its tests, of which some fail until the bug is mended."""

@@ -1,4 +1,4 @@
-"""What is installed as `signoff`: finds the bundled packages, puts them first on the path, starts the CLI.
+"""Entry point of the installed `signoff`: puts the bundled packages first on the path and starts the command line.
 
 The repository keeps plain top-level packages (`app`, `widgets`), which a user's own project may have too.
 In a wheel they lie under `signoff/_bundle`, so that `signoff` is the only name that it adds.
@@ -49,7 +49,7 @@ def _start() -> int:
 
 
 def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
-    """The same for what another agent calls before each tool: it loads little, and all that fails is a denial."""
+    """Answer a call of another agent: little is imported, and every failure is a denial."""
     try:
         if root := _root():
             sys.path.insert(0, str(root))

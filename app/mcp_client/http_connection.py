@@ -62,23 +62,22 @@ def _read_certificates() -> ssl.SSLContext:
 
 
 class HttpConnection(Connection):
-    """Connection to a server at an address."""
+    """Connection to a server at an address.
+
+    Args:
+        url: Its address.
+        headers: More for each request.
+        root: The workspace.
+        notified: Takes what it tells unasked.
+        authorise: Gives what is known of the user.
+
+    Raises:
+        ConnectionLost: This is no address, or a header is none that can be sent.
+    """
 
     def __init__(
         self, url: str, headers: Mapping[str, str], root: Path, notified: Notified, authorise: Authorise
     ) -> None:
-        """Nothing is sent yet.
-
-        Args:
-            url: Its address.
-            headers: More for each request.
-            root: The workspace.
-            notified: Takes what it tells unasked.
-            authorise: Gives what is known of the user.
-
-        Raises:
-            ConnectionLost: This is no address, or a header is none that can be sent.
-        """
         super().__init__(root, notified)
         if not _is_address(url):
             raise ConnectionLost("its url is no address of a server")

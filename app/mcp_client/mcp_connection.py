@@ -56,15 +56,14 @@ class SessionEnded(ConnectionLost):
 
 
 class SignInNeeded(ConnectionLost):
-    """The user has to sign in."""
+    """The user has to sign in.
+
+    Args:
+        challenge: The header that says where, and for what.
+        wider: The user is signed in, for less than this.
+    """
 
     def __init__(self, challenge: str, *, wider: bool = False) -> None:
-        """Say so.
-
-        Args:
-            challenge: The header that says where, and for what.
-            wider: The user is signed in, for less than this.
-        """
         super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN)
         self.challenge = challenge
         self.wider = wider
@@ -75,15 +74,14 @@ class ServerTimeout(Exception):
 
 
 class Connection(ABC):
-    """A session with one server."""
+    """A session with one server.
+
+    Args:
+        root: The workspace, which the server may ask for.
+        notified: Takes what the server tells unasked.
+    """
 
     def __init__(self, root: Path, notified: Notified) -> None:
-        """Begin to count.
-
-        Args:
-            root: The workspace, which the server may ask for.
-            notified: Takes what the server tells unasked.
-        """
         self._root = root
         self._notified = notified
         self._ids = itertools.count(1)
@@ -167,10 +165,10 @@ class Connection(ABC):
         if call.id is None:
             self._notified(call.method, call.params)
             return []
-        return [self._answer(call)]
+        return [self._answer_request(call)]
 
-    def _answer(self, call: RpcRequest) -> Message:
-        """What a server gets that asks something of signoff: little, and nothing that a user has to say."""
+    def _answer_request(self, call: RpcRequest) -> Message:
+        """Answer a request of the server: a ping and the root folder; all else is refused."""
         answer: Message = {"jsonrpc": "2.0", "id": call.id}
         match call.method:
             case "ping":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.config.config_tables import ServerTable
+from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, write_access_of
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
     Connection,
@@ -19,11 +20,9 @@ from app.mcp_client.mcp_connection import (
     SessionEnded,
     SignInNeeded,
 )
-from app.mcp_client.server_definition import InvalidServer, ServerDefinition, WriteAccess, write_access_of
 from app.mcp_client.server_program import RunningProgram, start_program
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_definitions import ToolDefinition
-from app.mcp_client.tool_listing import ServerLog, ToolListing
+from app.mcp_client.tool_listing import ServerLog, ToolDefinition, ToolListing
 from app.sandbox.captured_changes import Pending
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
@@ -64,7 +63,17 @@ class ServerState(StrEnum):
 
 
 class McpServer:
-    """An MCP server of a workspace; to be used on one event loop."""
+    """An MCP server of a workspace; to be used on one event loop.
+
+    Args:
+        definition: What it is.
+        sandbox: Gives where its program runs.
+        root: The workspace.
+        environment: signoff's own.
+        tokens: Where it is kept who the user is to servers.
+        changed: Called when its state or its tools are others.
+        remembered: The tools that it offered when it ran last.
+    """
 
     def __init__(
         self,
@@ -76,17 +85,6 @@ class McpServer:
         changed: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
-        """Nothing is started.
-
-        Args:
-            definition: What it is.
-            sandbox: Gives where its program runs.
-            root: The workspace.
-            environment: signoff's own.
-            tokens: Where it is kept who the user is to servers.
-            changed: Called when its state or its tools are others.
-            remembered: The tools that it offered when it ran last.
-        """
         self.definition = definition
         self.state = ServerState.OFF
         self.problem = ""
@@ -172,7 +170,7 @@ class McpServer:
         return None
 
     async def write_access(self) -> WriteAccess:
-        """How far its writes go."""
+        """The places where the server can write."""
         return await write_access_of(self.definition, self._sandbox())
 
     def start_soon(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 from pydantic import Field
 
+from app.mcp_client.configured_servers import ServerDefinition
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_definition import ServerDefinition
 from app.mcp_client.server_tool import ServerTool, startup_wait_text, unavailable_message
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_definitions import ToolDefinition, dump_tools, has_server_prefix, read_tools
+from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, read_tools
 from app.sandbox.sandbox import Sandbox
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import GivenArguments, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 
 def fit_in_context(tools: Sequence[Tool], window: int | None) -> bool:
-    """Return whether a model with this context window should be told of all of these tools at once."""
+    """Return whether the descriptions of all these tools fit in a model's context window."""
     room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
     for tool in tools:
         room -= len(json.dumps(schema_of(tool)))
@@ -56,7 +56,6 @@ class FindTool(Tool):
     Arguments = FindToolArguments
 
     def __init__(self, tools: Sequence[ServerTool]) -> None:
-        """`tools` are those to be searched."""
         self._tools = tuple(tools)
         counts: dict[str, int] = {}
         for tool in tools:
@@ -79,7 +78,12 @@ class FindTool(Tool):
 
 
 class CallTool(Tool):
-    """Calls a tool that was found."""
+    """Calls a tool that was found.
+
+    Args:
+        tools: Those that can be called.
+        find: Finds those that servers have told since, as `ToolSource.find_tool`.
+    """
 
     name = "call_tool"
     kind = "command"
@@ -97,12 +101,6 @@ class CallTool(Tool):
     def __init__(
         self, tools: Sequence[ServerTool], find: Callable[[str, Callable[[str], None]], Awaitable[Tool | None]]
     ) -> None:
-        """Ready to call.
-
-        Args:
-            tools: Those that can be called.
-            find: Finds those that servers have told since, as `ToolSource.find_tool`.
-        """
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self._find = find
 
@@ -187,16 +185,15 @@ class ServerEnvironment:
 
 
 class McpServers(ToolSource):
-    """The MCP servers of one workspace; to be used on one event loop."""
+    """The MCP servers of one workspace; to be used on one event loop.
+
+    Args:
+        around: What they run in.
+        patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
+            take to start.
+    """
 
     def __init__(self, around: ServerEnvironment, patience: float | None = None) -> None:
-        """There are none yet.
-
-        Args:
-            around: What they run in.
-            patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
-                take to start.
-        """
         self._around = around
         self._patience = patience
         self._servers: dict[str, McpServer] = {}

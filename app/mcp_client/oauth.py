@@ -50,7 +50,6 @@ class OAuthCallback:
     """Open as long as its context; nobody is heard who does not know the state."""
 
     def __init__(self) -> None:
-        """With a new state; to be used on one event loop."""
         self.state = secrets.token_urlsafe(32)
         self.port = 0
         """At which it listens."""
@@ -418,7 +417,6 @@ class OAuthSession:
     """Tokens of one server address."""
 
     def __init__(self, url: str, tokens: TokenStore, client_id: str) -> None:
-        """`tokens` is where they are kept."""
         self._url = url
         self._tokens = tokens
         self._client_id = client_id

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.config_tables import ServerTable
+from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parse_message
-from app.mcp_client.server_definition import WriteAccess
 from app.sandbox.captured_changes import Pending
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import command_environment, with_git_settings

@@ -9,12 +9,11 @@ from itertools import chain
 from typing import Any
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quoted_names
+from app.mcp_client.configured_servers import REACH_WORDS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_definition import REACH_WORDS, WriteAccess
-from app.mcp_client.tool_definitions import ToolDefinition
-from app.mcp_client.tool_listing import ToolWithdrawn
+from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
 from app.proposals.text.file_warnings import size_words
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
@@ -85,8 +84,8 @@ class _Images:
         self._tool = tool
         self.taken: list[tuple[Image, bytes]] = []
 
-    def told(self, data: str) -> str:
-        """Take one, in Base64; what stands for it in the text."""
+    def take_image(self, data: str) -> str:
+        """Take an image in Base64; return the text that stands for it."""
         try:
             if len(data) > LARGEST * 4 // 3 + 4:
                 raise NotAnImage("is too large")
@@ -128,29 +127,29 @@ def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
             continue
         match part.get("type"):
             case "text":
-                yield _text(part.get("text"))
+                yield _safe_text(part.get("text"))
             case "image":
-                yield images.told(data if isinstance(data := part.get("data"), str) else "")
+                yield images.take_image(data if isinstance(data := part.get("data"), str) else "")
             case "audio":
                 yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":
-                name = _text(part.get("title") or part.get("name"))
-                yield f"[a resource: {name} {_text(part.get('uri'))}]"
+                name = _safe_text(part.get("title") or part.get("name"))
+                yield f"[a resource: {name} {_safe_text(part.get('uri'))}]"
             case "resource":
                 yield _resource(part.get("resource"))
             case other:
-                yield f"[a part of kind {_text(other)[:40]!r}, which signoff doesn't know]"
+                yield f"[a part of kind {_safe_text(other)[:40]!r}, which signoff doesn't know]"
 
 
-def _text(value: Any) -> str:
-    """What is there as text, if it is one."""
+def _safe_text(value: Any) -> str:
+    """Return a value as safe text; empty if it is not a string."""
     return safe_server_text(value) if isinstance(value, str) else ""
 
 
 def _resource(resource: Any) -> str:
     if not isinstance(resource, dict):
         return ""
-    where = _text(resource.get("uri"))
+    where = _safe_text(resource.get("uri"))
     if isinstance(text := resource.get("text"), str):
         return f"[{where}]\n{safe_server_text(text)}"
     return f"[{where}: {_size(resource.get('blob'))}]"
@@ -169,7 +168,6 @@ class ServerTool(Tool):
     Arguments = GivenArguments
 
     def __init__(self, server: McpServer, offer: ToolDefinition) -> None:
-        """`offer` is one of the server's."""
         self.name = offer.name
         self.description = offer.description or offer.title or f"The tool {offer.tool} of the server {server.name}."
         self.parameters = offer.parameters

@@ -37,7 +37,7 @@ class OAuthToken(BaseModel):
     """What it is for."""
 
     def __repr__(self) -> str:
-        """Without what is secret."""
+        """Hide the secrets."""
         return "Token(…)"
 
     __str__ = __repr__
@@ -52,7 +52,6 @@ class TokenStore:
     """All tokens by the address of the server; blocks."""
 
     def __init__(self, path: Path) -> None:
-        """`path` is the file."""
         self._path = path
         self._lock = threading.Lock()
 

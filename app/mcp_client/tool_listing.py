@@ -1,15 +1,221 @@
 """Tool list of one server: fetched page by page, and again whenever the server says that it has changed."""
 
 import asyncio
+import hashlib
+import json
+import math
+import re
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import Connection, ConnectionLost, ServerError, ServerTimeout
-from app.mcp_client.tool_definitions import MOST_TOOLS, ToolDefinition, read_tools
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_text import PlainText
+
+MOST_TOOLS = 1000
+"""Of one server."""
+LONGEST_NAME = 64
+"""Characters that endpoints take; they take letters, digits, `_` and `-`."""
+_LONGEST_DESCRIPTION = 4_000
+_LARGEST_SCHEMA = 64 * 1024
+"""Characters, with its references written out."""
+_DEEPEST = 24
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
+_DROPPED = frozenset({"$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "x-mcp-header"})
+
+
+class InvalidToolDefinition(Exception):
+    """A tool that cannot be offered; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolDefinition:
+    """A tool of a server."""
+
+    tool: str
+    """Its name there."""
+    name: str
+    """Its name to the model: `server__tool`."""
+    title: str
+    description: str
+    parameters: dict[str, Any]
+    """The schema of its arguments."""
+    says_read_only: bool = False
+    """What the server says of it, which nothing is decided by."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest that changes when the server changes the tool of this name."""
+        what = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
+        said = json.dumps(what, sort_keys=True)
+        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
+    """Return the usable tools of a server, and a line for each that is refused."""
+    offers: list[ToolDefinition] = []
+    problems = []
+    taken: set[str] = set()
+    for entry in listed[:MOST_TOOLS]:
+        try:
+            offer = _offer(server, entry, taken)
+        except InvalidToolDefinition as why:
+            problems.append(str(why))
+        else:
+            taken.add(offer.name)
+            offers.append(offer)
+    if len(listed) > MOST_TOOLS:
+        problems.append(f"{len(listed) - MOST_TOOLS:,} more tools are left out.")
+    return offers, problems
+
+
+def dump_tools(offers: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the tools in the form that `read_tools` reads."""
+    return [
+        {
+            "name": each.tool,
+            "title": each.title,
+            "description": each.description,
+            "inputSchema": each.parameters,
+            "annotations": {"readOnlyHint": each.says_read_only},
+        }
+        for each in offers
+    ]
+
+
+def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
+    tool = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(tool, str) or not tool or len(tool) > 500:
+        raise InvalidToolDefinition("A tool without a name is left out.")
+    shown = strip_unsafe(tool, keep="")[:80]
+    try:
+        parameters = _parameters(entry.get("inputSchema"))
+    except InvalidToolDefinition as why:
+        raise InvalidToolDefinition(f"{shown} is left out: {why}") from why
+    name = tool_wire_name(server, tool)
+    if name in taken:
+        raise InvalidToolDefinition(f"{shown} is left out: there is another one of that name.")
+    notes = entry.get("annotations")
+    notes = notes if isinstance(notes, dict) else {}
+    return ToolDefinition(
+        tool,
+        name,
+        _text(entry.get("title") or notes.get("title"), 80, keep=""),
+        _text(entry.get("description"), _LONGEST_DESCRIPTION),
+        parameters,
+        notes.get("readOnlyHint") is True,
+    )
+
+
+def has_server_prefix(name: str, server: str) -> bool:
+    """Return whether a tool name for the model begins as those of this server do."""
+    return name.startswith(f"{_FOREIGN.sub('_', server)}__")
+
+
+def tool_wire_name(server: str, tool: str) -> str:
+    """Return the name of a tool for the model, the same in each session; a digest keeps changed names apart."""
+    whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
+    # The first `__` is to part the two, or a tool of one server could have the name of one of another.
+    parts = server.strip("_") == server and "__" not in server
+    if parts and len(whole) <= LONGEST_NAME and not _FOREIGN.search(server + tool):
+        return whole
+    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{whole[: LONGEST_NAME - 7]}_{digest}"
+
+
+def _text(text: Any, longest: int, *, keep: str = "\n\t") -> str:
+    if not isinstance(text, str):
+        return ""
+    said: str = strip_unsafe(text.replace("\r\n", "\n"), keep=keep).strip()
+    return said if len(said) <= longest else said[: longest - 1] + "…"
+
+
+def _parameters(schema: Any) -> dict[str, Any]:
+    """The schema of the arguments; raises InvalidToolDefinition."""
+    if schema is None:
+        schema = {}
+    if not isinstance(schema, dict):
+        raise InvalidToolDefinition("the schema of its arguments is no object.")
+    if schema.get("type", "object") != "object":
+        raise InvalidToolDefinition("its arguments are no object.")
+    plain = _Plain(schema).of(schema, 0, ())
+    properties = plain.pop("properties", {})
+    if not isinstance(properties, dict):
+        raise InvalidToolDefinition("the schema of its arguments is damaged.")
+    result = {"type": "object", "properties": properties, **{k: v for k, v in plain.items() if k != "type"}}
+    required = result.get("required")
+    if required is not None and not (isinstance(required, list) and all(isinstance(name, str) for name in required)):
+        raise InvalidToolDefinition("the schema of its arguments is damaged.")
+    return result
+
+
+class _Plain:
+    """Writes out the references of one schema, as long as that does not make it too large."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._room = _LARGEST_SCHEMA
+
+    def of(self, value: Any, depth: int, inside: tuple[str, ...]) -> Any:
+        """A part of it, in which the references `inside` are being written out. Raises InvalidToolDefinition."""
+        if depth > _DEEPEST:
+            raise InvalidToolDefinition("the schema of its arguments is nested too deep.")
+        match value:
+            case dict():
+                return self._object(value, depth, inside)
+            case list():
+                self._take(2)
+                return [self.of(each, depth + 1, inside) for each in value]
+            case str():
+                self._take(len(value) + 2)
+                return strip_unsafe(value)
+            case float() if not math.isfinite(value):
+                raise InvalidToolDefinition("the schema of its arguments holds a number that JSON does not have.")
+            case bool() | int() | float() | None:
+                self._take(len(json.dumps(value)))
+                return value
+        raise InvalidToolDefinition("the schema of its arguments is damaged.")
+
+    def _object(self, value: Mapping[str, Any], depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
+        self._take(2)
+        result = {}
+        if isinstance(target := value.get("$ref"), str):
+            found = self._target(target)
+            # What leads in a circle, or elsewhere, may be anything.
+            if found is not None and target not in inside:
+                result = self._object(found, depth + 1, (*inside, target))
+        for key, part in value.items():
+            if key in _DROPPED:
+                continue
+            if key == "properties" and isinstance(part, dict):
+                # Here keys are the names of arguments, which have to come back as they are.
+                if any(strip_unsafe(name, keep="") != name for name in part):
+                    raise InvalidToolDefinition("the name of an argument holds characters that don't show.")
+                result[key] = {name: self.of(each, depth + 1, inside) for name, each in part.items()}
+                self._take(sum(len(name) + 4 for name in part))
+                continue
+            self._take(len(key) + 4)
+            result[strip_unsafe(key)] = self.of(part, depth + 1, inside)
+        return result
+
+    def _target(self, reference: str) -> Mapping[str, Any] | None:
+        if not reference.startswith("#"):
+            return None
+        found: Any = self._root
+        for step in reference[1:].split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(step) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def _take(self, characters: int) -> None:
+        self._room -= characters
+        if self._room < 0:
+            raise InvalidToolDefinition(f"the schema of its arguments has more than {_LARGEST_SCHEMA // 1024} kB.")
+
 
 MOST_LINES = 400
 LONGEST = 500
@@ -53,11 +259,19 @@ _SOON, _SELDOM = 0.2, 60.0
 
 
 class ToolWithdrawn(Exception):
-    """A tool that the model was told of is gone or has changed; the message says which."""
+    """A listed tool is gone or has changed; the message says which."""
 
 
 class ToolListing:
-    """Tool list of one server; to be used on one event loop."""
+    """Tool list of one server; to be used on one event loop.
+
+    Args:
+        server: Its name.
+        seconds: In which it answers.
+        log: Takes lines on what is left out.
+        changed: Called when it is something else.
+        remembered: What it offered when it ran last.
+    """
 
     def __init__(
         self,
@@ -67,15 +281,6 @@ class ToolListing:
         changed: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
-        """Nothing is asked for yet.
-
-        Args:
-            server: Its name.
-            seconds: In which it answers.
-            log: Takes lines on what is left out.
-            changed: Called when it is something else.
-            remembered: What it offered when it ran last.
-        """
         self.offers = remembered
         """What it offers; until it has said so, what it offered when it ran last."""
         self.is_current = False
@@ -91,7 +296,7 @@ class ToolListing:
         self._again: asyncio.Task[None] | None = None
 
     def check_offered(self, offer: ToolDefinition) -> None:
-        """Raises Withdrawn unless a tool is still offered just as the model and the user were told of it."""
+        """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
         if offer in self.offers:
             return
         if any(each.tool == offer.tool for each in self.offers):

@@ -75,20 +75,19 @@ class FileInUse(Exception):
 
 
 class FileLease:
-    """A lease on a file until `close`: another program that opens the file waits until then."""
+    """A lease on a file until `close`: another program that opens the file waits until then.
+
+    Args:
+        folder: An open folder.
+        name: A regular file in it.
+        exclusive: Fail also if another program reads the file.
+
+    Raises:
+        FileInUse: Another program has it open, or, if exclusive, that can't be found out.
+        OSError: The file is gone.
+    """
 
     def __init__(self, folder: int, name: str, *, exclusive: bool) -> None:
-        """Take the lease.
-
-        Args:
-            folder: An open folder.
-            name: A regular file in it.
-            exclusive: Fail also if another program reads the file.
-
-        Raises:
-            FileInUse: Another program has it open, or, if exclusive, that can't be found out.
-            OSError: The file is gone.
-        """
         self._kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
         self._descriptor = -1
         try:

@@ -40,7 +40,7 @@ Output = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """How a program ended."""
+    """The exit code of a program, and whether it reached its time limit."""
 
     code: int
     """Exit code; minus the signal number if a signal ended it."""

@@ -10,7 +10,7 @@ from app.sandbox.process import Output, ProcessResult
 
 
 class SandboxMode(StrEnum):
-    """How commands run, the best first."""
+    """The ways in which commands run, the best first."""
 
     OVERLAY = "overlay"
     """On a layer that is mounted over the workspace."""
@@ -45,7 +45,7 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class CommandPermissions:
-    """What the user's configuration allows commands to reach."""
+    """The resources that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()
     """Paths that they may write in place; `~` is the home."""

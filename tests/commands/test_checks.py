@@ -12,7 +12,7 @@ from app.automation.check_runner import CheckRunner
 from app.cli.check_commands import check, suggest
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.decision_commands import approve
-from app.cli.seen_proposals import mark_seen
+from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.storage.record_store import RecordStore

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.cli.proposal_commands import show
-from app.cli.proposals_command import list_proposals
+from app.cli.proposal_list import list_proposals
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 
 PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n+four\n*** End Patch\n"

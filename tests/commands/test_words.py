@@ -18,8 +18,8 @@ import pytest
 
 from app.cli.app_arguments import COMMANDS, settings_of_flags
 from app.cli.argument_parser import app_parser, command_parser
+from app.cli.command_output import _VisibleText
 from app.cli.main import main
-from app.cli.terminal_streams import _VisibleText
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
 from tests.hygiene.test_imports import modules_after
 from tests.terminal.terminal import signoff_command

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.doors.hook.agent_trial import AgentScratch, put_hook
+from app.doors.hook.agent_trial import AgentScratch, ScriptedModel, put_hook
+from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agents import find_agent
 from app.doors.hook.options import hook_options
-from app.doors.hook.scripted_model import ScriptedCall as Call
-from app.doors.hook.scripted_model import ScriptedModel
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""

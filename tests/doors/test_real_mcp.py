@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.scripted_model import ScriptedCall as Call
-from app.doors.hook.scripted_model import ScriptedModel
+from app.doors.hook.agent_trial import ScriptedCall as Call
+from app.doors.hook.agent_trial import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
 from tests.hygiene.test_readme import OTHER_AGENTS
 from tests.waiting import PATIENCE

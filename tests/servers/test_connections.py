@@ -17,11 +17,11 @@ from app.llm.response import response_limits
 from app.mcp_client import http_connection
 from app.mcp_client import mcp_server as servers
 from app.mcp_client import server_program as stdio
+from app.mcp_client.configured_servers import ServerDefinition, WriteAccess
 from app.mcp_client.http_connection import HttpConnection
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, Notified, ServerTimeout
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_definition import ServerDefinition, WriteAccess
 from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from app.sandbox import enclosed_process

@@ -15,9 +15,9 @@ import pytest
 from app.conversation.events import CallOutcome
 from app.mcp_client import mcp_connection, server_program
 from app.mcp_client import tool_listing as listing
+from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import ServerState
-from app.mcp_client.server_definition import WriteAccess
 from app.mcp_client.tool_listing import LONGEST, MOST_LINES
 from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer

@@ -10,8 +10,7 @@ import pytest
 
 from app.cli.main import main
 from app.config.config_tables import ServerTable
-from app.mcp_client.configured_servers import KnownServers, find_servers
-from app.mcp_client.server_definition import InvalidServer, ServerDefinition
+from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_servers
 from app.workspace import trust
 from app.workspace.paths import Workspace
 from tests.unit.workspace.test_trust import MemoryStore

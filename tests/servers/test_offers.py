@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
-from app.mcp_client.tool_definitions import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
+from app.mcp_client.tool_listing import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
 from app.proposals.text.file_warnings import size_words
 from app.tools.base.contract import LONGEST_TEXT
 from tests.examples import at_most

@@ -113,7 +113,7 @@ def test_escape_interrupts_and_the_next_message_is_answered(demo: Terminal) -> N
     demo.wait_for("nterrupted")
     demo.type("What can you do?")
     demo.press("enter")
-    demo.wait_for("rename", without=["invalid", "400"])
+    demo.wait_for("habit", without=["invalid", "400"])
     demo.press("ctrl+q")
     assert demo.wait_for_exit() == 0
 
@@ -202,13 +202,13 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
     folder = tmp_path / "my code"
     folder.mkdir()
     environment = terminal_environment(tmp_path / "home")
-    (folder / "greet.py").write_text("def greet():\n    return 'Hello'\n")
+    (folder / "moon.py").write_text("LUNAR_DAY = timedelta(hours=24)\n")
     words = ("--demo", str(folder))
     with running_signoff(
         processes, *words, folder=tmp_path, environment=environment, columns=100, rows=30
     ) as terminal:
         terminal.wait_for("model may act", "signoff-demo")
-        terminal.type("add docstrings to greet.py")
+        terminal.type("fix the bug")
         terminal.press("enter")
         terminal.wait_for("1 proposal waiting", "tool call")
         terminal.press("ctrl+q")

@@ -40,7 +40,7 @@ def _no_response(path: str, call: str) -> TranscriptResponse:
 
 
 class Denial(NamedTuple):
-    """How an agent's hook denies a call."""
+    """The form in which an agent's hook denies a call."""
 
     on_stderr: bool = False
     """Whether the agent takes the reason from there; else from the JSON on standard output."""

@@ -1,4 +1,4 @@
-"""What Codex' `apply_patch` makes of files, byte for byte.
+"""Applies a patch as the `apply_patch` of Codex does, byte for byte.
 
 signoff's own engine reads the same format and refuses where the text is there twice; Codex takes the first place
 after the one before. What is proposed is what it would have written.
@@ -148,14 +148,14 @@ def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
     if last:
         # What has no ending gets one, as all updates of this agent do.
         endings[-1] = new_ending
-    for start, count, put in sorted(_places(path, lines, chunks), key=lambda place: place[0], reverse=True):
+    for start, count, put in sorted(_find_places(path, lines, chunks), key=lambda place: place[0], reverse=True):
         lines[start : start + count] = put
         endings[start : start + count] = [new_ending] * len(put)
     return "".join(map("".join, zip(lines, endings, strict=True)))
 
 
-def _places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
-    """For each chunk: its first line, the number of lines removed, and the new lines. Raises NotStaged."""
+def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
+    """Return for each chunk its first line, the number of lines removed, and the new lines. Raises NotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:

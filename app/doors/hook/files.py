@@ -9,16 +9,15 @@ from app.workspace.paths import Workspace
 
 
 class TurnFiles:
-    """Reads and writes files for the edits of one call; nothing is written to disk."""
+    """Reads and writes files for the edits of one call; nothing is written to disk.
+
+    Args:
+        workspace: Where the files lie.
+        folder: Absolute; what relative paths count from.
+        before: What calls of the same turn have made of files.
+    """
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
-        """Nothing is read yet.
-
-        Args:
-            workspace: Where the files lie.
-            folder: Absolute; what relative paths count from.
-            before: What calls of the same turn have made of files.
-        """
         self._workspace = workspace
         self._folder = folder
         self._before = {file.path: file for file in before}

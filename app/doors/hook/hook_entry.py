@@ -266,7 +266,7 @@ def _words(line: str) -> list[str]:
 
 
 def _is_signoff(word: str) -> bool:
-    """Also `/usr/bin/signoff`, `-msignoff`, `signoff@latest` and `signoff==0.2`."""
+    """Whether a word runs signoff: `/usr/bin/signoff`, `-msignoff`, `signoff@latest`, `signoff==0.2`."""
     name = word.rpartition("/")[2].removeprefix("-m")
     return name == "signoff" or name.startswith(("signoff@", "signoff=="))
 

@@ -128,7 +128,7 @@ def _object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
             raise ValueError(f"there is no colon at character {colon}")
         node, after = _value(text, _skip(text, colon + 1), depth + 1)
         members[json.loads(key[0])] = node._replace(key_start=at)
-        at = _comma(text, after, "}")
+        at = _skip_comma(text, after, "}")
     return JsonNode(start, at + 1, members=members), at + 1
 
 
@@ -138,12 +138,12 @@ def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
     while text[at : at + 1] != "]":
         node, after = _value(text, at, depth + 1)
         items.append(node)
-        at = _comma(text, after, "]")
+        at = _skip_comma(text, after, "]")
     return JsonNode(start, at + 1, items=tuple(items)), at + 1
 
 
-def _comma(text: str, at: int, end: str) -> int:
-    """Where the next member or item begins, or the end of all of them is."""
+def _skip_comma(text: str, at: int, end: str) -> int:
+    """Return the offset of the next member or item, or of the closing bracket; raises ValueError."""
     at = _skip(text, at)
     if text[at : at + 1] == ",":
         return _skip(text, at + 1)

@@ -1,4 +1,5 @@
-"""Finds in an agent's transcript the model response that a call belongs to, and where it is told, the prompt.
+"""Finds in an agent's transcript the model response that a call belongs to and, if the transcript has it, the
+prompt.
 
 Calls of one response belong to one proposal. A call without a response id counts as a new response.
 """

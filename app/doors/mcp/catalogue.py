@@ -1,4 +1,4 @@
-"""What the server says of itself and of its tools.
+"""The instructions and the tool descriptions of the MCP server.
 
 The schemas are written out rather than made from `arguments`, so that a host which only lists the tools loads nothing
 else; a test holds the two together.

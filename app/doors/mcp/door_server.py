@@ -144,15 +144,14 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
 
 
 class MessageWriter:
-    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped."""
+    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped.
+
+    Args:
+        descriptor: Where to.
+        ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
+    """
 
     def __init__(self, descriptor: int, ended: int | None = None) -> None:
-        """Write nothing yet.
-
-        Args:
-            descriptor: Where to.
-            ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
-        """
         self._descriptor = descriptor
         self._ended = [] if ended is None else [ended]
         self._lock = threading.Lock()
@@ -225,15 +224,14 @@ class Tools(Protocol):
 
 
 class DoorServer:
-    """An MCP connection; `receive` runs on one thread, answers are sent from many."""
+    """An MCP connection; `receive` runs on one thread, answers are sent from many.
+
+    Args:
+        load: Gives what does the work; called with the first call of a tool, since many a session makes none.
+        send: Sends one message, from any thread.
+    """
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
-        """Begin.
-
-        Args:
-            load: Gives what does the work; called with the first call of a tool, since many a session makes none.
-            send: Sends one message, from any thread.
-        """
         self._load = load
         self._loading = threading.Lock()
         self._loaded: Tools | None = None
@@ -314,7 +312,7 @@ class DoorServer:
         """Take one message; whether `answer` is called for it, now or later."""
         call = read_request(message)
         if call is None or call.id is None:
-            self._notice(call)
+            self._take_notification(call)
             return False
         if call.method == "tools/call":
             self._begin(call, call.id, answer)
@@ -322,8 +320,8 @@ class DoorServer:
             answer({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
         return True
 
-    def _notice(self, call: RpcRequest | None) -> None:
-        """Take a notification; one that means nothing here is passed over, as the protocol wants it."""
+    def _take_notification(self, call: RpcRequest | None) -> None:
+        """Take a notification; an unknown one is ignored, as the protocol requires."""
         if call is None or call.method != "notifications/cancelled":
             return
         name = call.params.get("requestId")

@@ -238,24 +238,23 @@ _FIRST_READ = (
 _NO_REASON = "The user gave no reason. End your turn now, and ask what the change should be."
 
 
-class _Answer(NamedTuple):
-    """What the model reads."""
+class _ToolAnswer(NamedTuple):
+    """The text that the model reads, and whether the call failed."""
 
     text: str
     failed: bool = False
 
 
 class ProposalTools:
-    """The tools over one workspace, for one agent; `call` may run on many threads at once."""
+    """The tools over one workspace, for one agent; `call` may run on many threads at once.
+
+    Args:
+        root: The workspace.
+        wait_seconds: How long a proposing call waits unless it says how long.
+        say: Takes a line for the user.
+    """
 
     def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            root: The workspace.
-            wait_seconds: How long a proposing call waits unless it says how long.
-            say: Takes a line for the user.
-        """
         self._root = root
         self._wait_seconds = wait_seconds
         self._say = say
@@ -270,14 +269,14 @@ class ProposalTools:
         try:
             answer = self._call(name, arguments, caller, running)
         except (ToolError, ProposalError) as error:
-            answer = _Answer(str(error), failed=True)
+            answer = _ToolAnswer(str(error), failed=True)
         except (StorageError, ConfigError, WorkspaceError, OSError) as error:
-            answer = _Answer(f"signoff can't do it, and nothing was staged or written: {error}", failed=True)
+            answer = _ToolAnswer(f"signoff can't do it, and nothing was staged or written: {error}", failed=True)
         except Exception as error:
             # A defect. The agent is told, since it waits; the user finds it where the host keeps what servers say.
             problem = f"{name} failed: {type(error).__name__}: {error}"
             self._say(problem)
-            answer = _Answer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
+            answer = _ToolAnswer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
         return escape_surrogates(answer.text), answer.failed
 
     def close(self) -> None:
@@ -285,7 +284,7 @@ class ProposalTools:
         if self._runtime is not None:
             self._runtime.close()
 
-    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningCall) -> _Answer:
+    def _call(self, name: str, given: dict[str, object], caller: McpCaller, running: RunningCall) -> _ToolAnswer:
         match name:
             case "propose_edit":
                 edit = parse_arguments(name, ProposeEditArguments, given)
@@ -318,21 +317,21 @@ class ProposalTools:
         arguments: ProposeEditArguments | ProposePatchArguments,
         caller: McpCaller,
         running: RunningCall,
-    ) -> _Answer:
+    ) -> _ToolAnswer:
         runtime = self._open()
         with self._staging:
             if running.cancelled:
-                return _Answer("Nothing was staged: the call was cancelled.", failed=True)
+                return _ToolAnswer("Nothing was staged: the call was cancelled.", failed=True)
             turns = runtime.captured.turns_of_session(caller.agent, caller.session)
             if turns:
                 if words := self._unread_words(runtime, turns, running):
-                    return _Answer(words, failed=True)
+                    return _ToolAnswer(words, failed=True)
                 status = decision_status(runtime.database, runtime.name, turns[-1].proposal)
                 if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
-                    return _Answer(no, failed=True)
+                    return _ToolAnswer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MOST_WAITING:
-                return _Answer(_TOO_MANY.format(count=count), failed=True)
+                return _ToolAnswer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
             runtime.captured.add_turn(
@@ -341,7 +340,7 @@ class ProposalTools:
         seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
         staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
-        return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _Answer(staged)
+        return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)
 
     def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:
         """Report the decisions with words of the user that the agent has not read; empty if there are none."""
@@ -356,16 +355,16 @@ class ProposalTools:
 
     def _decision(
         self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningCall, staged: str
-    ) -> _Answer:
+    ) -> _ToolAnswer:
         """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
         try:
             status = self._wait_with_progress(runtime, name, 0, seconds, running)
         except (StorageError, OSError) as error:
-            return _Answer(f"{staged}\nThe decision could not be waited for: {error}")
+            return _ToolAnswer(f"{staged}\nThe decision could not be waited for: {error}")
         if status.is_decided:
-            return _Answer(self._describe_decisions(runtime, name, running))
+            return _ToolAnswer(self._describe_decisions(runtime, name, running))
         # In part, and without a word: what of it is written has to be known.
-        return _Answer(
+        return _ToolAnswer(
             f"{self._describe_decisions(runtime, name, running)}\n\n{_pending_text(runtime, name)}"
             if status.decisions
             else staged
@@ -437,7 +436,7 @@ class ProposalTools:
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
-    def _status(self, arguments: StatusArguments, caller: McpCaller, running: RunningCall) -> _Answer:
+    def _status(self, arguments: StatusArguments, caller: McpCaller, running: RunningCall) -> _ToolAnswer:
         runtime = self._open()
         wanted = arguments.proposal
         if not wanted:
@@ -456,7 +455,7 @@ class ProposalTools:
         parts = [self._describe_decisions(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
         if not status.is_decided:
             parts.append(_pending_text(runtime, name))
-        return _Answer("\n\n".join(filter(None, parts)))
+        return _ToolAnswer("\n\n".join(filter(None, parts)))
 
 
 def _pending_text(runtime: OpenWorkspace, name: str) -> str:

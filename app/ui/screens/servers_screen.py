@@ -15,10 +15,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
+from app.mcp_client.configured_servers import REACH_WORDS
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.oauth import SignInRequest
-from app.mcp_client.server_definition import REACH_WORDS
 from app.runtime.mcp_manager import McpManager
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.interventions import staged_instruction
-from app.conversation.decision_words import decision_facts, denial_facts
-from app.conversation.events import CallDenied, Decision, ProposalDecided
+from app.conversation.decision_words import decision_facts
+from app.conversation.events import Decision, ProposalDecided
 from app.llm.wires.items import SystemText
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.decision_facts import FileStat
@@ -144,8 +144,6 @@ class Player:
         self.messages: list[dict[str, Any]] = [{"role": "system", "content": "You are helpful."}]
         self.proposals = 0
         self.draft = MemoryDraft(folder, "P1")
-        self.allow_commands = True
-        self._denied: list[CallDenied] = []
 
     @property
     def staged(self) -> dict[str, str | None]:
@@ -190,10 +188,6 @@ class Player:
         for number, call in enumerate(response.calls):
             result = await self.result(call["function"]["name"], response.arguments(number))
             self.messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
-        for denied in self._denied:
-            self._note(denial_facts(denied), introduces=True)
-            self.messages.append({"role": "user", "content": denied.feedback})
-        self._denied.clear()
 
     async def result(self, name: str, arguments: dict[str, Any]) -> str:
         """What the tool `name` answers."""
@@ -208,11 +202,8 @@ class Player:
             return str(error)
 
     async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
-        """The user's word on a command."""
-        if not self.allow_commands:
-            denied = CallDenied(call="", asked="command", subject=confirmation.detail, feedback="Not now.")
-            self._denied.append(denied)
-        return ConfirmationAnswer(self.allow_commands)
+        """The user allows what is asked for."""
+        return ConfirmationAnswer(allowed=True)
 
     def _note(self, text: str, *, introduces: bool) -> None:
         self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).whole()})

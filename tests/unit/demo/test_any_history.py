@@ -10,9 +10,9 @@ from app.agent.interventions import staged_instruction
 from app.conversation.compaction.compaction_plan import INSTRUCTION
 from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
+from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import respond
 from app.demo.demo_server import DemoCompletion
-from app.demo.demo_words import MODEL_ID
 from app.llm.wires.items import SystemText
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
@@ -23,17 +23,12 @@ WORDS = st.sampled_from(
         *(
             "Fix the failing tests",
             "explain x.py",
-            "rename a to b",
             "improve it",
-            "run the tests",
             "help",
             "",
             "continue",
         ),
         *(
-            "add docstrings to x.py",
-            "delete x.py",
-            "move x.py to y.py",
             "where is it?",
             "thanks",
         ),
@@ -57,7 +52,6 @@ RESULTS = st.sampled_from(
         "x.py (version abc, 2 lines)\n1\tLUNAR_DAY = timedelta(hours=24)\n2\tdef a(:",
         "y.py (version abc, 2 lines)\n1\tstep = timedelta(hours=12)\n2\ta = b",
         "x.py\ny.py  [staged, not on disk yet]\nsrc/ (12)",
-        "x.py\n  1: a = 2\n[1 matching line in 1 file]",
         "Aborted by the user before it ran; nothing was done.",
         "[exit code 1; 0.1 s]\nFAILED",
         "",

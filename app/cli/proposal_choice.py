@@ -1,10 +1,43 @@
-"""Proposals that must be shown before the command line may approve them: they changed since they were shown."""
+"""Proposals and hunks that a command names, and which proposals must be shown again before a decision."""
 
+from app.cli.command_output import CommandError, ExitCode
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ChangedSinceSeen
 from app.runtime.open_workspace import OpenWorkspace
 
 _SETTING = "look_needed"
+_MOST_DIGITS = 12
+"""Digits of a hunk number that are read; no hunk has a number of so many."""
+
+
+def hunk_ids(proposal: Proposal, numbers: str | None) -> set[str] | None:
+    """Return the ids of the hunks with these numbers; None for the whole proposal.
+
+    Raises:
+        CommandError: It has no hunk of such a number.
+    """
+    if numbers is None:
+        return None
+    known = {hunk.number: hunk.id for hunk in proposal.hunks}
+    chosen: set[str] = set()
+    for part in numbers.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise CommandError(f"--hunks takes numbers such as 1,3-5, not {_short(numbers)!r}.", ExitCode.USAGE)
+        low = int(first[:_MOST_DIGITS])
+        high = int(last[:_MOST_DIGITS]) if dash else low
+        wanted = [number for number in known if low <= number <= high]
+        if low not in known or high not in known or low > high:
+            raise CommandError(
+                f"{proposal.id} has no hunk {_short(part.strip())}; `signoff show {proposal.id} --hunks` lists them.",
+                ExitCode.USAGE,
+            )
+        chosen.update(known[number] for number in wanted)
+    return chosen
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def refresh_proposals(runtime: OpenWorkspace) -> None:

@@ -29,7 +29,7 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _print_cautions(proposal: "Proposal") -> None:
-    """What has to be known before saying yes, a line each."""
+    """Print what a reviewer has to know before an approval, a line each."""
     from app.proposals.text.file_warnings import all_cautions
 
     for path, words in all_cautions(proposal):
@@ -50,7 +50,7 @@ def format_proposal(proposal: "Proposal") -> str:
 def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Proposal]":
     if runtime.has_nothing_pending and not arguments.all:
         return []
-    from app.cli.seen_proposals import refresh_proposals
+    from app.cli.proposal_choice import refresh_proposals
     from app.runtime.workspace_recovery import recover_and_report
 
     recover_and_report(runtime, print_error)
@@ -66,4 +66,4 @@ def _print_documents(found: "list[Proposal]") -> None:
         return
     from app.cli.json_documents import ProposalLine
 
-    print_json([ProposalLine.of(proposal) for proposal in found])
+    print_json([ProposalLine.model_validate(proposal) for proposal in found])

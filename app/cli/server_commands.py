@@ -1,0 +1,97 @@
+"""`signoff mcp`: the MCP server on standard input and output; `signoff demo-server`: the demo model on loopback.
+
+Hosts start the MCP server with every session, so this imports little.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from app.cli.command_output import CommandError, ExitCode, print_error
+
+if TYPE_CHECKING:
+    from app.doors.mcp.door_server import Tools
+
+
+def serve_mcp(arguments: argparse.Namespace) -> int:
+    """Serve until the host closes standard input or sends a signal; always return 0."""
+    from app.doors.mcp.door_server import DoorServer, MessageWriter, read_lines
+
+    _check_streams()
+    if sys.stdin.isatty():
+        sys.stderr.write(
+            "signoff: An agent starts this command and speaks MCP with it; see docs/other-agents.md. Ctrl-D ends.\n"
+        )
+    # Whatever else prints goes to standard error: the host would take it for a message.
+    ending = _ending()
+    outlet = MessageWriter(os.dup(1), ending)
+    os.dup2(2, 1)
+    server = DoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
+    for line in read_lines(0, ending):
+        server.receive(line)
+    server.end()
+    return 0
+
+
+def _check_streams() -> None:
+    """Raise CommandError if the host gave no pipes; put standard error where nobody minds, if there is none."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError as error:
+            if number < 2:
+                raise CommandError("An MCP server needs standard input and output.", ExitCode.USAGE) from error
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            sys.stderr = os.fdopen(2, "w")
+
+
+def _tools(workspace: Path, wait_seconds: int) -> "Tools":
+    from app.doors.mcp.proposal_tools import ProposalTools
+
+    return ProposalTools(workspace, wait_seconds, print_error)
+
+
+def _ending() -> int:
+    """A descriptor that has something to read once the host wants an end."""
+    wanted, tell = os.pipe()
+    os.set_blocking(tell, False)
+    signal.set_wakeup_fd(tell)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda number, frame: None)
+    return wanted
+
+
+def serve_demo(arguments: argparse.Namespace) -> ExitCode:
+    """Serve the demo model until interrupted; print its base URL when it is ready."""
+    import asyncio
+
+    with suppress(KeyboardInterrupt, BrokenPipeError):
+        asyncio.run(_serve(arguments.port, arguments.tokens_per_second))
+    return ExitCode.DONE
+
+
+@asynccontextmanager
+async def demo_endpoint(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
+    """Serve the demo model for the time of the context; yield the settings that select it. Raise `CommandError`."""
+    from app.demo.demo_server import DemoServerFailed, demo_server
+
+    try:
+        async with demo_server(tokens_per_second, port) as settings:
+            yield settings
+    except DemoServerFailed as error:
+        raise CommandError(str(error)) from error
+
+
+async def _serve(port: int, tokens_per_second: float) -> None:
+    import asyncio
+
+    async with demo_endpoint(tokens_per_second, port) as settings:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        print(settings["base_url"], flush=True)
+        await stopped.wait()
