@@ -36,9 +36,9 @@ def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Examine the configured endpoint and the installation, print the findings, and keep what was learned."""
     if arguments.hook_schema:
         from app.automation import event_hooks
-        from app.cli.reference_commands import schema_of
+        from app.cli.reference_commands import document_schema
 
-        print_text(json.dumps(schema_of(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
+        print_text(json.dumps(document_schema(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE
     found = _endpoint(runtime, quiet=arguments.json)
     rest = [asyncio.run(_check_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]

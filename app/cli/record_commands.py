@@ -46,9 +46,9 @@ _COMMITS = 3
 def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print every decision with time, files and feedback; or verify the record; or print the schema."""
     if arguments.schema:
-        from app.cli.reference_commands import schema_of
+        from app.cli.reference_commands import document_schema
 
-        schema = schema_of(VerifyDocument if arguments.verify else list[DecisionLine])
+        schema = document_schema(VerifyDocument if arguments.verify else list[DecisionLine])
         print_text(json.dumps(schema, indent=2) + "\n")
         return ExitCode.DONE
     if arguments.verify:

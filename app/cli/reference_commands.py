@@ -23,27 +23,31 @@ from app.runtime.open_workspace import OpenWorkspace
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_of(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
+def document_schema(document: Any, module: ModuleType = json_documents) -> dict[str, Any]:
     """Return the JSON schema of a document, or of a list of one, with the docstring of each field."""
     schema = TypeAdapter(document).json_schema(mode="serialization")
-    told = _field_docstrings(module)
+    documented = _field_docstrings(module)
     for part in [schema, *schema.get("$defs", {}).values()]:
         for name, field in part.get("properties", {}).items():
-            if words := told.get((part.get("title", ""), name)):
-                field["description"] = words
+            if text := documented.get(part.get("title", ""), {}).get(name):
+                field["description"] = text
     return {"$schema": _DIALECT, **schema}
 
 
-def _field_docstrings(module: ModuleType) -> dict[tuple[str, str], str]:
-    """Return the string below each attribute, by class and attribute. Pydantic would parse them at every start."""
-    classes = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ClassDef)]
-    return {
-        (cls.name, field.target.id): inspect.cleandoc(told.value.value)
-        for cls in classes
-        for field, told in zip(cls.body, cls.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-        if isinstance(told, ast.Expr) and isinstance(told.value, ast.Constant) and isinstance(told.value.value, str)
-    }
+def _field_docstrings(module: ModuleType) -> dict[str, dict[str, str]]:
+    """Return the string below each field, by class and field. Pydantic would parse them at every start."""
+    documented: dict[str, dict[str, str]] = {}
+    for cls in ast.parse(inspect.getsource(module)).body:
+        if not isinstance(cls, ast.ClassDef):
+            continue
+        fields = documented[cls.name] = {}
+        for base in cls.bases:
+            fields |= documented.get(ast.unparse(base), {})
+        for field, text in zip(cls.body, cls.body[1:], strict=False):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(words))):
+                    fields[name] = inspect.cleandoc(words)
+    return documented
 
 
 def print_completion(arguments: argparse.Namespace) -> ExitCode:
