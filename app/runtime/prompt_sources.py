@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.conversation.events import Invocation
 from app.keys.registry import ACTIONS
-from app.llm.doctor.endpoint_doctor import EndpointCheck
+from app.llm.endpoint_doctor import EndpointCheck
 from app.prompts.custom_commands import (
     CommandCatalogue,
     FoundCommands,

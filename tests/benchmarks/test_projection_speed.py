@@ -14,7 +14,6 @@ import pytest
 
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -27,6 +26,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
