@@ -6,18 +6,6 @@ from dataclasses import replace
 
 from app.agent.interrupt import Interrupter
 from app.agent.ports import ModelPort
-from app.conversation.compaction.compaction_plan import (
-    ContextBudget,
-    Prune,
-    Summarise,
-    Truncate,
-    budget_for,
-    event_tokens,
-    is_nearly_full,
-    plan_compaction,
-    summary_payload,
-)
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -28,7 +16,19 @@ from app.conversation.events import (
     Spoken,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.compaction_plan import (
+    ContextBudget,
+    Prune,
+    Summarise,
+    Truncate,
+    budget_for,
+    event_tokens,
+    is_nearly_full,
+    plan_compaction,
+    summary_payload,
+)
 from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
+from app.conversation.payload.token_count import TokenMeter
 from app.images.image import quoted_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.profile import Profile

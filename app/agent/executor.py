@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
-from app.agent.measures import Stopwatch
 from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
@@ -57,6 +56,35 @@ if TYPE_CHECKING:
 
 _GATHERED = 0.1
 """Seconds for which events may be held, so that a thousand reads cost some dozens of writes and not two thousand."""
+
+
+class Stopwatch:
+    """Measures time from its creation."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._started = clock()
+        self.waited = 0.0
+        """Seconds that went by in `exclude_waiting`."""
+
+    @property
+    def working_seconds(self) -> float:
+        """Return seconds since its creation without waits for the user."""
+        return max(0.0, self._clock() - self._started - self.waited)
+
+    def exclude_waiting(
+        self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
+        """Wrap a question to the user so that the wait for the answer is not counted."""
+
+        async def timed(confirmation: Confirmation) -> ConfirmationAnswer:
+            asked = self._clock()
+            try:
+                return await ask(confirmation)
+            finally:
+                self.waited += self._clock() - asked
+
+        return timed
 
 
 class CallRecorder:

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from app.agent.briefing import GateBriefing
 from app.agent.context import ContextKeeper
 from app.agent.decision_service import (
     DecisionService,
@@ -22,7 +21,7 @@ from app.agent.decision_service import (
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.measures import SpendingMeter
+from app.agent.interventions import GateBriefing
 from app.agent.permission_requests import Allowances, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import ImageContents, RequestFactory, unseen_notice
@@ -51,6 +50,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
+from app.conversation.token_totals import SpendingMeter
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_results import DecisionResult

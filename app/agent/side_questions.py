@@ -15,8 +15,6 @@ from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import RequestFactory
 from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, Update
-from app.conversation.compaction.compaction_plan import Prune, budget_for, is_nearly_full, plan_compaction
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.decision_words import format_files
 from app.conversation.events import (
     AssistantMessage,
@@ -30,7 +28,9 @@ from app.conversation.events import (
     side_exchanges,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.compaction_plan import Prune, budget_for, is_nearly_full, plan_compaction
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.token_count import TokenMeter
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage

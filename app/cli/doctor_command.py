@@ -11,7 +11,7 @@ from app.cli.door_commands import first_hook
 from app.cli.json_documents import CheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
-from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.types import Endpoint
 from app.runtime.model_connection import (

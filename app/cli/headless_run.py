@@ -10,7 +10,6 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from app.agent.measures import SpendingMeter
 from app.agent.session import Session
 from app.agent.updates import (
     ConfirmationRequested,
@@ -49,6 +48,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
+from app.conversation.token_totals import SpendingMeter
 from app.images.image import Image
 from app.images.image_files import Candidate, NotAttached
 from app.images.mentions import find_mentions

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from app.conversation.events import AssistantMessage, Compacted, Event, SideAnswer
+
 if TYPE_CHECKING:
     from app.llm.values.types import Usage
 
@@ -29,3 +31,16 @@ class TokenTotals(NamedTuple):
             self.output + usage.completion_tokens,
             cost,
         )
+
+
+class SpendingMeter:
+    """Fold: tokens and cost of the session."""
+
+    def __init__(self) -> None:
+        self.total = TokenTotals()
+        """Over all requests."""
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        if isinstance(event, AssistantMessage | Compacted | SideAnswer):
+            self.total = self.total.add(event.usage)

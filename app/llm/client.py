@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from app.config.config_tables import Price
-from app.llm.capabilities.correction_trial import CorrectionTrial
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts, with_cost
-from app.llm.capabilities.profiles import LearnedProfile, ProfileCache, seed_profile
+from app.llm.capabilities.profiles import CorrectionTrial, LearnedProfile, ProfileCache, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureReader, parse_body
 from app.llm.failures.request_errors import (
     ONCE,
     STANDARD,
@@ -27,7 +26,6 @@ from app.llm.failures.request_errors import (
     RequestError,
     RetryPolicy,
 )
-from app.llm.failures.server_words import parse_body
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import ServerEvent

@@ -19,9 +19,8 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.llm.capabilities.model_list import ListedModel, read_models
-from app.llm.failures.failures import FailureReader, exception_chain
+from app.llm.failures.failures import FailureReader, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure
-from app.llm.failures.server_words import parse_body
 from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, preload, wait_until_loaded

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
     from app.sandbox.sandbox import Sandbox
     from app.sandbox.sandbox_mode import CommandPermissions
-    from app.storage.allowed_commands import AllowedCommandStore
     from app.storage.captured_edit_store import CapturedEdits
+    from app.storage.database import AllowedCommandStore
     from app.storage.session_search import SessionSearch
     from app.storage.session_store import SessionStore
     from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -266,7 +266,7 @@ class OpenWorkspace:
     @property
     def allowed_commands(self) -> "AllowedCommandStore":
         """The forms of commands that the user has allowed for good here."""
-        from app.storage.allowed_commands import AllowedCommandStore
+        from app.storage.database import AllowedCommandStore
 
         return AllowedCommandStore(self.database, self.name)
 

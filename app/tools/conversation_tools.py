@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.conversation.todos import MOST, Todo, count_done, current_todo
+from app.conversation.events import MAX_TODOS, Todo, count_done, current_todo
 from app.prompts.skills import FILE_NAME, Skill, Skills
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -74,7 +74,7 @@ def _read(skill: Skill, file: str) -> ToolOutput:
 class WriteTodosArguments(ToolArguments):
     """Arguments of `write_todos`."""
 
-    todos: Annotated[list[Todo], Field(max_length=MOST)] = Field(
+    todos: Annotated[list[Todo], Field(max_length=MAX_TODOS)] = Field(
         description="The whole list, in order, in place of the one before; empty to clear it."
     )
 

@@ -5,8 +5,7 @@ import asyncio
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.base.edit_staging import refusals_as_tool_errors, stage
-from app.tools.base.targets import ask_if_secret, resolve_path
+from app.tools.base.targets import ask_if_secret, refusals_as_tool_errors, resolve_path, stage
 
 
 class ApplyPatchArguments(ToolArguments):

@@ -15,7 +15,6 @@ import pytest
 
 from app.agent.gate import Gate, GatePolicy
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -28,7 +27,12 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+<<<<<<< HEAD
 from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
+=======
+from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
+from app.conversation.payload.projection import PayloadInputs, project
+>>>>>>> llm
 from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
 

@@ -1,6 +1,6 @@
 """The model behind the proxy: it does what the prompts of the live tests ask for, and never calls under "none"."""
 
-from app.llm.doctor.endpoint_doctor import CALL_IT, SAY_IT, WORD
+from app.llm.endpoint_doctor import CALL_IT, SAY_IT, WORD
 from tests.live import prompts
 from tests.wire.replies import STALL, Call, Reply, Turn
 from tests.wire.server import Request, rendered

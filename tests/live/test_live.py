@@ -15,7 +15,7 @@ from app.conversation.events import (
     Question,
     UserMessage,
 )
-from app.llm.doctor.endpoint_doctor import CHECKS
+from app.llm.endpoint_doctor import CHECKS
 from tests.live import prompts
 from tests.live.bench import Live
 from tests.live.conftest import Check

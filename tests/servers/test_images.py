@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.conversation.compaction.token_count import message_tokens
 from app.conversation.events import Pruned, ToolResult
+from app.conversation.payload.token_count import message_tokens
 from app.images.mentions import find_mentions
 from app.runtime.attachments import load_attachments
 from app.storage.pruning import prune

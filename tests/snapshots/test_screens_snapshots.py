@@ -13,8 +13,7 @@ from textual.screen import Screen
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
-from app.llm.doctor.discovery import LocalServer
-from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, LocalServer
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -70,7 +69,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
         "app.ui.screens.doctor_screen.describe_sandbox", lambda means: "run on a layer over the workspace"
     )
     monkeypatch.setattr("app.ui.screens.doctor_screen.SandboxMode", SimpleNamespace(IN_PLACE=None))
-    monkeypatch.setattr("app.llm.doctor.discovery.find_local_servers", found_servers)
+    monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
 

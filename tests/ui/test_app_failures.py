@@ -15,7 +15,7 @@ from textual.widgets import OptionList
 
 from app.cli import open_app as opening
 from app.cli.command_output import CommandError
-from app.llm.doctor import discovery
+from app.llm import endpoint_doctor
 from app.runtime.open_workspace import open_runtime
 from app.ui.app import SignoffApp
 from app.ui.screens.setup_screens import SetupScreen
@@ -76,9 +76,11 @@ async def test_the_models_of_this_machine_are_offered(
 ) -> None:
     reader = await asyncio.start_server(_list_models, "127.0.0.1", 0)
     port = reader.sockets[0].getsockname()[1]
-    monkeypatch.setattr(discovery, "USUAL_PORTS", (port,))
+    monkeypatch.setattr(endpoint_doctor, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
-    monkeypatch.setattr(discovery, "find_local_servers", partial(discovery.find_local_servers, patience=PATIENCE))
+    monkeypatch.setattr(
+        endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=PATIENCE)
+    )
     async with reader:
         async with running(tmp_path) as run:
             await run.screen("SetupScreen")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.doctor.discovery import LocalServer, find_local_servers
+from app.llm.endpoint_doctor import LocalServer, find_local_servers
 from tests.wire.replies import STALL, Reply, document, stream
 from tests.wire.server import WireServer
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
-from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
 from tests.wire import strict, templates

@@ -12,9 +12,8 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.failures import FailureReader, exception_chain
+from app.llm.failures.failures import FailureReader, exception_chain, searchable_text
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.failures.server_words import searchable_text
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint, Payload, RetryScheduled

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from app.conversation.events import EVENTS, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
-from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.failures.failures import MAX_TEXT
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.failures.server_words import MAX_TEXT
 from app.llm.response.response_limits import DEEPEST
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint

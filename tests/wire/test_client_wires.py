@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.doctor.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate

@@ -23,14 +23,15 @@ from app.conversation.payload.history import (
     EarlierHistory,
     History,
     HistoryItem,
+    HistoryOmissions,
     HistoryReader,
     ModelResponse,
     Note,
     Omission,
     UserWords,
     read_history,
+    read_omissions,
 )
-from app.conversation.payload.history_omissions import HistoryOmissions, read_omissions
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_surrogates, valid_tool_name
 from app.images.image import Image

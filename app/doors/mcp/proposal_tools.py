@@ -35,9 +35,8 @@ from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.tools.base.contract import ToolError, escape_surrogates
-from app.tools.base.edit_staging import refusals_as_tool_errors, staged_result
 from app.tools.base.schemas import parse_arguments
-from app.tools.base.targets import resolve_path, secrets_among
+from app.tools.base.targets import refusals_as_tool_errors, resolve_path, secrets_among, staged_result
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason

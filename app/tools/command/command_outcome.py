@@ -13,7 +13,7 @@ from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, d
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
-from app.tools.base.edit_staging import refusals_as_tool_errors, staged_result
+from app.tools.base.targets import refusals_as_tool_errors, staged_result
 
 MOST_FILES = 500
 MOST_BYTES = 20 * 1024 * 1024

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
-from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
 from app.llm.values.types import Endpoint
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import OpenWorkspace

@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validated_value
 from app.llm.values.address import parse_address
-from app.storage.allowed_commands import AllowedCommandStore
+from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.base.tool_form import ToolForm, load_form

@@ -28,7 +28,7 @@ from widgets.common.search_list import Choice, SearchList
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
-    from app.llm.doctor.discovery import LocalServer
+    from app.llm.endpoint_doctor import LocalServer
 
 
 class ModelScreen(Dialog[str]):
@@ -311,10 +311,10 @@ class SetupScreen(Dialog[tuple[str, str]]):
     @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
     async def action_look(self) -> None:
         """Ask the usual ports of this machine."""
-        from app.llm.doctor import discovery
+        from app.llm import endpoint_doctor
 
         self.say("looking for models on this machine …")
-        self._servers = await discovery.find_local_servers(discovery.USUAL_PORTS)
+        self._servers = await endpoint_doctor.find_local_servers(endpoint_doctor.USUAL_PORTS)
         found = [(server, model) for server in self._servers for model in server.models]
         before = await asyncio.to_thread(self._before, found)
         options = self.query_one(OptionList)

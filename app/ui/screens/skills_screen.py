@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.conversation.compaction.token_count import text_tokens
+from app.conversation.payload.token_count import text_tokens
 from app.prompts.skills import Skill, Skills
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe

@@ -1,6 +1,6 @@
 """The versions of files that the model knows, by the order of what happened to them."""
 
-from app.agent.briefing import FilesSeen
+from app.agent.interventions import FilesSeen
 from app.conversation.events import (
     CallOutcome,
     Decision,

@@ -3,9 +3,9 @@
 import pytest
 
 from app.agent.side_questions import SideRequest
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.projection import KeptProjection, PayloadInputs
+from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
 
 WIDE, LEAST = "Around it. " * 1_000, "It is about P1."

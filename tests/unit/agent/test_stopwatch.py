@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.agent.measures import Stopwatch
+from app.agent.executor import Stopwatch
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 
 

@@ -6,18 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction.compaction_plan import (
-    INSTRUCTION,
-    ContextBudget,
-    Prune,
-    Summarise,
-    Truncate,
-    budget_for,
-    is_nearly_full,
-    plan_compaction,
-    summary_payload,
-)
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -32,8 +20,20 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.history_omissions import HistoryOmissions, read_omissions
+from app.conversation.payload.compaction_plan import (
+    INSTRUCTION,
+    ContextBudget,
+    Prune,
+    Summarise,
+    Truncate,
+    budget_for,
+    is_nearly_full,
+    plan_compaction,
+    summary_payload,
+)
+from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions

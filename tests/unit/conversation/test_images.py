@@ -7,14 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.compaction.compaction_plan import (
-    ContextBudget,
-    Prune,
-    Summarise,
-    plan_compaction,
-    summary_payload,
-)
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -25,7 +17,9 @@ from app.conversation.events import (
     ToolCall,
     UserMessage,
 )
+from app.conversation.payload.compaction_plan import ContextBudget, Prune, Summarise, plan_compaction, summary_payload
 from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.token_count import TokenMeter
 from app.images.image import Image, quoted_names
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload

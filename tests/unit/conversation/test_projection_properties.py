@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from app.agent.context import ContextUse
 from app.agent.gate import Gate, GatePolicy, UnansweredFeedback
 from app.agent.turn_state import TurnState
-from app.conversation.compaction.compaction_plan import ContextBudget, plan_compaction
-from app.conversation.compaction.token_count import TokenMeter
 from app.conversation.events import (
     EVENTS,
     Answer,
@@ -31,7 +29,9 @@ from app.conversation.events import (
     SideQuestion,
     UserMessage,
 )
+from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.payload.projection import KeptProjection, PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload, Usage
 from tests.unit.conversation.histories import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.conversation.compaction.token_count import TokenMeter, text_tokens
 from app.conversation.events import AssistantMessage, RequestSent
+from app.conversation.payload.token_count import TokenMeter, text_tokens
 from app.llm.values.types import Payload, Usage
 
 PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])

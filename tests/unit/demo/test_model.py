@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.agent.interventions import repeated_denials_note
-from app.conversation.compaction.compaction_plan import INSTRUCTION
+from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.projection import BRIDGE

@@ -30,7 +30,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.history_omissions import read_omissions
+from app.conversation.payload.history import read_omissions
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.session_store import SessionStore

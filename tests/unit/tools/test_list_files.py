@@ -9,7 +9,7 @@ import pytest
 
 from app.tools.base.contract import ToolError
 from app.tools.search import list_files, search_text
-from app.tools.search.file_walk import path_matcher
+from app.tools.search.list_files import path_matcher
 from app.tools.search.search_text import BATCH_FILES
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from app.proposals.text.document import Document
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.tools.search import search_text
-from app.tools.search.matching_lines import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
 from app.tools.search.ripgrep_filter import find_ripgrep
+from app.tools.search.search_text import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
 from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
 from tests.unit.tools.ripgrep_stand_in import let_all_pass

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.tools.search import search_text
-from app.tools.search.matching_lines import LiteralMatcher
+from app.tools.search.search_text import LiteralMatcher
 from app.workspace.reading import FolderChain
 from tests.unit.tools.memory_draft import Bench
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.base.contract import ToolError
-from app.tools.search.file_walk import path_matcher
+from app.tools.search.list_files import path_matcher
 from app.workspace.ignore import IgnoreFile, compile_patterns, is_ignored
 from app.workspace.wildmatch import parse_rule, rule_regex
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.conversation.compaction.token_count import MESSAGE_TOKENS, image_tokens, text_tokens
 from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
 from app.conversation.events import (
     Answer,
@@ -28,8 +27,9 @@ from app.conversation.events import (
     UserMessage,
     event_images,
 )
-from app.conversation.payload.history_omissions import read_omissions
+from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.token_count import MESSAGE_TOKENS, image_tokens, text_tokens
 from app.conversation.payload.wire_ids import arguments_text
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload

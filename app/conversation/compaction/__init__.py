@@ -1,1 +1,0 @@
-"""What is left out or summed up when the context is too short."""

@@ -1,1 +1,0 @@
-"""Examines an endpoint by small requests, and finds model servers on this machine."""
