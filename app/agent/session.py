@@ -40,6 +40,7 @@ from app.agent.updates import (
 )
 from app.conversation.events import (
     AssistantMessage,
+    Compacted,
     Event,
     Invocation,
     MessageQueued,
@@ -47,10 +48,11 @@ from app.conversation.events import (
     ProposalDecided,
     Question,
     QueueTaken,
+    SideAnswer,
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
-from app.conversation.token_totals import SpendingMeter
+from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_results import DecisionResult
@@ -80,6 +82,19 @@ class UpdatePublisher:
         if self._gate.is_closed != self._shown:
             self._shown = self._gate.is_closed
             self._publish(GateChanged(self._gate.is_closed))
+
+
+class SpendingMeter:
+    """Fold: tokens and cost of the session."""
+
+    def __init__(self) -> None:
+        self.total = TokenTotals()
+        """Over all requests."""
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        if isinstance(event, AssistantMessage | Compacted | SideAnswer):
+            self.total = self.total.add(event.usage)
 
 
 class Session(DecisionService):

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from app.agent.session import Session
+from app.agent.session import Session, SpendingMeter
 from app.agent.updates import (
     ConfirmationRequested,
     Phase,
@@ -48,7 +48,6 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.conversation.token_totals import SpendingMeter
 from app.images.image import Image
 from app.images.image_files import Candidate, NotAttached
 from app.images.mentions import find_mentions

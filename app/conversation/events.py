@@ -4,40 +4,18 @@ An event is written once and never edited. Everything else that signoff shows or
 request, the transcript, the state of the gate) is computed from the log, so no other copy can disagree with it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from app.conversation.todos import Todo
 from app.images.image import Image
 from app.llm.values.types import ReceivedCall, Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from app.proposals.values.origin import Origin
-
-MAX_TODOS = 50
-"""Items of a list."""
-
-
-class Todo(BaseModel):
-    """One thing to do."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-    content: str = Field(min_length=1, max_length=300, description="What is to be done, in a few words.")
-    status: Literal["pending", "in_progress", "completed"] = Field(description="One item at most is in_progress.")
-
-
-def count_done(todos: Sequence[Todo]) -> int:
-    """Return how many are completed."""
-    return sum(todo.status == "completed" for todo in todos)
-
-
-def current_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return what the model is doing, or else what comes next; None if nothing is left."""
-    left = [todo for todo in todos if todo.status != "completed"]
-    return next((todo for todo in left if todo.status == "in_progress"), left[0] if left else None)
 
 
 class EventSource(StrEnum):

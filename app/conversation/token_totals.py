@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.conversation.events import AssistantMessage, Compacted, Event, SideAnswer
-
 if TYPE_CHECKING:
     from app.llm.values.types import Usage
 
@@ -31,16 +29,3 @@ class TokenTotals(NamedTuple):
             self.output + usage.completion_tokens,
             cost,
         )
-
-
-class SpendingMeter:
-    """Fold: tokens and cost of the session."""
-
-    def __init__(self) -> None:
-        self.total = TokenTotals()
-        """Over all requests."""
-
-    def apply(self, event: Event) -> None:
-        """Take in the next event."""
-        if isinstance(event, AssistantMessage | Compacted | SideAnswer):
-            self.total = self.total.add(event.usage)

@@ -5,13 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.conversation.events import Invocation
-<<<<<<< HEAD
 from app.keys.actions import ACTIONS
-from app.llm.doctor.endpoint_doctor import EndpointCheck
-=======
-from app.keys.registry import ACTIONS
 from app.llm.endpoint_doctor import EndpointCheck
->>>>>>> llm
 from app.prompts.custom_commands import (
     CommandCatalogue,
     FoundCommands,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.conversation.events import MAX_TODOS, Todo, count_done, current_todo
+from app.conversation.todos import MAX_TODOS, Todo, count_done, current_todo
 from app.prompts.skills import FILE_NAME, Skill, Skills
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput

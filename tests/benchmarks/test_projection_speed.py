@@ -27,12 +27,8 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-<<<<<<< HEAD
-from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
-=======
 from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
-from app.conversation.payload.projection import PayloadInputs, project
->>>>>>> llm
+from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
 from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
 

@@ -10,12 +10,7 @@ from textual.widgets import Input, OptionList, TextArea
 
 from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, keys_of
-<<<<<<< HEAD
-from app.llm.doctor.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
-=======
-from app.keys.registry import ACTIONS
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
->>>>>>> llm
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.doctor_screen import describe_diagnosis

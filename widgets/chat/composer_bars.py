@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.conversation.events import Todo, count_done, current_todo
+from app.conversation.todos import Todo, count_done, current_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.markdown.styled_lines import TEXT, shorten, wrap_text

@@ -29,7 +29,6 @@ from app.conversation.events import (
     ProposalStaged,
     Question,
     RequestFailed,
-    Todo,
     ToolCall,
     ToolResult,
     ToolStarted,
@@ -37,6 +36,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
+from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind

@@ -21,7 +21,6 @@ from app.conversation.events import (
     Question,
     RequestSent,
     Spoken,
-    Todo,
     ToolResult,
     ToolStarted,
     TurnEnded,
@@ -31,6 +30,7 @@ from app.conversation.events import (
 from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallInterruption, CallRecord, missing_reason
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
+from app.conversation.todos import Todo
 from app.images.image import Image, quoted_names
 from app.llm.wires.items import Attachment
 

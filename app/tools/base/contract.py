@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from app.conversation.events import Todo
+from app.conversation.todos import Todo
 from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
