@@ -14,7 +14,7 @@ def modules_after(code: str) -> set[str]:
 
 
 def test_importing_the_client_does_not_load_the_sdk() -> None:
-    modules = ("client", "doctor.endpoint_doctor", "doctor.discovery", "capabilities.profiles")
+    modules = ("client", "endpoint_doctor", "capabilities.profiles")
     code = f"import {', '.join(f'app.llm.{module}' for module in modules)}"
     assert not modules_after(code) & set(HEAVY)
 
