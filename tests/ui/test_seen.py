@@ -13,6 +13,7 @@ from app.proposals.values.models import FileDiff, FileOperation, ProposalState
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.ui.test_review_decisions import BIG, posted, ready, screen
+from tests.waiting import until
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
@@ -222,9 +223,7 @@ async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
         app.review.view.render_lines(Region(0, 0, *app.review.view.size))
         assert unseen(app).lines == 42, "though it is drawn, dimmed"
         app.pop_screen()
-        await pilot.pause()
-        await pilot.wait_for_animation()
-        assert not unseen(app)
+        await until(lambda: not unseen(app), "the lines behind the dialog to be drawn")
 
 
 async def test_what_is_covered_or_hidden_is_not_seen() -> None:
@@ -238,11 +237,11 @@ async def test_what_is_covered_or_hidden_is_not_seen() -> None:
         app.screen.styles.layers = ("default", "above")  # type: ignore[assignment]
         await app.screen.mount(cover)
         app.review.display = True
+        await until(lambda: unseen(app).lines < 40, "the lines below the cover to be drawn")
         await pilot.pause()
-        assert 0 < unseen(app).lines < 40
+        assert unseen(app).lines > 0
         await cover.remove()
-        await pilot.pause()
-        assert not unseen(app)
+        await until(lambda: not unseen(app), "the lines that were covered to be drawn")
 
 
 async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unseen() -> None:
