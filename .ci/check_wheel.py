@@ -6,6 +6,7 @@ demo model stages a proposal which can then be approved.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,11 +35,11 @@ def main() -> None:
         }
         print(run(*command, "--version", cwd=project, environment=environment).strip())
         turn = json.loads(
-            run(*command, "run", "--demo", "--json", "rename hello to greet", cwd=project, environment=environment)
+            run(*command, "run", "--demo", "--json", "fix the failing tests", cwd=project, environment=environment)
         )
         assert turn["stopped"] == "staged", turn
         run(*command, "approve", turn["proposals"][0], cwd=project, environment=environment)
-        assert "def greet" in (project / "app" / "main.py").read_text()
+        assert "minutes=50" in (project / "tideline" / "moon.py").read_text()
     print("The wheel is sound.")
 
 
@@ -68,11 +69,12 @@ def install(wheel: Path, folder: Path) -> list[str]:
 
 
 def hostile_project(folder: Path) -> Path:
-    """A project whose own packages have the names of ours."""
+    """The demo's sample, with packages of its own that have the names of ours."""
+    sample = ROOT / "app" / "demo" / "sample_files"
+    shutil.copytree(sample, folder, copy_function=lambda file, copy: shutil.copy(file, copy.removesuffix(".txt")))
     for package in ("app", "widgets", "themes"):
         (folder / package).mkdir(parents=True)
         (folder / package / "__init__.py").write_text("raise RuntimeError('the project was imported')\n")
-    (folder / "app" / "main.py").write_text("def hello():\n    return 'hello'\n\n\nprint(hello())\n")
     return folder
 
 

@@ -87,14 +87,16 @@ def try_out(archive: Path, version: str) -> None:
     """Run the archive through `uvx` as a stranger would: its version, and a turn of the demo model."""
     with tempfile.TemporaryDirectory(prefix="signoff-release-") as name:
         folder = Path(name)
-        (folder / "work").mkdir()
-        (folder / "work" / "main.py").write_text("def hello():\n    return 'hello'\n")
+        sample = ROOT / "app" / "demo" / "sample_files"
+        shutil.copytree(
+            sample, folder / "work", copy_function=lambda file, copy: shutil.copy(file, copy.removesuffix(".txt"))
+        )
         variables = {**os.environ, "SIGNOFF_HOME": str(folder / "home")}
         command = ("uvx", "--isolated", "--from", str(archive), "signoff")
         said = output(*command, "--version", cwd=folder / "work", environment=variables).strip()
         if said != f"signoff {version}":
             sys.exit(f"{archive.name} calls itself {said!r}.")
-        turn = ("run", "--demo", "--json", "rename hello to greet")
+        turn = ("run", "--demo", "--json", "fix the failing tests")
         staged = output(*command, *turn, cwd=folder / "work", environment=variables)
         if '"stopped": "staged"' not in staged:
             sys.exit(f"{archive.name} staged nothing:\n{staged}")
