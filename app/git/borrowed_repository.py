@@ -186,11 +186,52 @@ class BorrowedRepository:
         data = text.encode("utf-8", "surrogateescape")
         run_git(self.own, [*_NOTHING_RUNS, *identity, *add], environment, data=data, seconds=SECONDS)
 
+    def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents of blobs by their full ids; raises GitFailed for one that is missing."""
+        if not names:
+            return {}
+        said = self.query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
+        found, at = {}, 0
+        for name in names:
+            end = said.index(b"\n", at)
+            _, _, size = said[at:end].decode("ascii", "replace").rpartition(" ")
+            if not size.isdecimal():
+                raise GitFailed(f"The repository lacks the object {name[:12]}; fetch it first: `git fetch`.")
+            at = end + 1 + int(size) + 1
+            found[name] = said[end + 1 : at - 1]
+        return found
+
+    def write_files(self, reference: str, files: Mapping[str, bytes], message: str) -> None:
+        """Add a commit with these files to a reference of the user's repository; other files of it stay.
+
+        Args:
+            reference: Such as `refs/notes/x`; it is made if there is none.
+            files: Contents by path; the paths are plain ASCII.
+            message: Of the commit.
+
+        Raises:
+            GitFailed: git cannot write it, or the reference was changed meanwhile.
+        """
+        said = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET})
+        lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), said.strip())]
+        lines.append(b"data %d\n%s\n" % (len(message), message.encode()))
+        if tip := self.resolve(reference):
+            lines.append(b"from %s\n" % tip.encode())
+        for path, content in sorted(files.items()):
+            lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
+        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
+
     def add_reference(self, reference: str, commit: str) -> None:
         """Add a reference to the temporary repository, so that its objects need not be fetched."""
         place = self.own / reference
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"{commit}\n", encoding="ascii")
+
+    @property
+    def hash_name(self) -> str:
+        """Return the hash by which the repository names objects: `sha1` or `sha256`."""
+        return "sha256" if "objectformat = sha256" in (self.own / "config").read_text(encoding="ascii") else "sha1"
 
     def _ask_theirs(self, *arguments: str) -> str:
         theirs = ["--git-dir", str(self._theirs.folder), "rev-parse"]

@@ -1,0 +1,1 @@
+"""Signed statements about reviews, kept in git's notes, and their verification against commits."""

@@ -1,0 +1,344 @@
+"""Verify that the changes of commits were reviewed: follow blobs through signed reviews, from git alone."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from app.attestation.review_notes import ReviewNotes
+from app.attestation.review_policy import ReviewPolicy
+from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
+from app.attestation.statement import HunkDigests, Review, ReviewedFile, StatementError, hunk_digests
+from app.git.blobs import BlobPair, TreeEntry, parse_raw_diff
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+
+_PASSED = "passed"
+_ROUNDS = 256
+"""Reviews in a row on one file that are followed back."""
+_FIELDS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedReview:
+    """A review whose signature is of an allowed key, and that meets the policy."""
+
+    signer: str
+    """The principal of the key."""
+    key: str
+    review: Review
+    file: ReviewedFile
+
+
+@dataclass(slots=True)
+class FileVerification:
+    """Whether the change of one file in a commit was reviewed."""
+
+    path: str
+    reviews: list[AcceptedReview] = field(default_factory=list)
+    """By which it is covered; empty if it is not."""
+    rebased: bool = False
+    """Its hunks were reviewed on another base."""
+    problem: str = ""
+    """What is not covered, as a phrase; empty if all is."""
+    lines: list[int] = field(default_factory=list)
+    """First lines of the hunks that are not covered, in the file after the commit."""
+
+
+@dataclass(slots=True)
+class CommitVerification:
+    """Whether the changes of one commit were reviewed."""
+
+    commit: str
+    subject: str
+    author: str
+    files: list[FileVerification] = field(default_factory=list)
+    exempt: str = ""
+    """Why the policy asks for no review of it; empty if it does."""
+
+    @property
+    def is_covered(self) -> bool:
+        """Return whether all that the policy asks is there."""
+        return bool(self.exempt) or not any(file.problem for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    name: str
+    parents: tuple[str, ...]
+    time: int
+    trailers: tuple[str, ...]
+    author: str
+    email: str
+    subject: str
+
+
+_Node = tuple[str, str]
+"""A blob and its mode; of no file both are empty."""
+
+
+class CommitVerifier:
+    """Verifies the commits of one range under one policy."""
+
+    def __init__(self, borrowed: BorrowedRepository, policy: ReviewPolicy, signatures: SignatureVerifier) -> None:
+        self._borrowed = borrowed
+        self._policy = policy
+        self._signatures = signatures
+        self._notes = ReviewNotes(borrowed)
+        self._signers: dict[str, tuple[str, str]] = {}
+        self._repository: frozenset[str] = frozenset()
+        self._newest = 0
+        self.refused: dict[str, str] = {}
+        """Envelopes that were looked at and don't count, with the reason."""
+
+    def verify(self, base: str, tip: str) -> list[CommitVerification]:
+        """Verify each commit that `tip` has and `base` has not, oldest first.
+
+        Args:
+            base: A commit, or empty for all that led to `tip`.
+            tip: A commit.
+
+        Raises:
+            GitFailed: the repository, or a note in it, cannot be read.
+        """
+        commits = self._commits(base, tip)
+        self._newest = max((commit.time for commit in commits), default=0)
+        self._repository = self._identity(tip)
+        changes = {commit.name: self._changes(commit) for commit in commits}
+        self._look_up_chains(pair for pairs in changes.values() for pair, _ in pairs)
+        return [self._verify_commit(commit, changes[commit.name]) for commit in commits]
+
+    def _commits(self, base: str, tip: str) -> list[_Commit]:
+        form = "%H%x00%P%x00%ct%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
+        said = self._borrowed.query(
+            "log", "-z", "--reverse", f"--format={form}", tip, *([f"^{base}"] if base else [])
+        )
+        parts = said.decode("utf-8", "surrogateescape").rstrip("\n").split("\0")
+        return [
+            _Commit(name, tuple(parents.split()), int(time), tuple(trailers.split()), author, email, subject)
+            for name, parents, time, trailers, author, email, subject in zip(
+                *(parts[at::_FIELDS] for at in range(_FIELDS)), strict=False
+            )
+        ]
+
+    def _identity(self, tip: str) -> frozenset[str]:
+        """Return what a review must name as its repository, one of them."""
+        if self._policy.repository:
+            return frozenset({self._policy.repository})
+        if (self._borrowed.own / "shallow").exists():
+            raise GitFailed(
+                "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
+                "or give the repository a name in the policy."
+            )
+        return frozenset(repository_roots(self._borrowed, tip))
+
+    def _changes(self, commit: _Commit) -> list[tuple[BlobPair, tuple[TreeEntry | None, ...]]]:
+        """Return what a commit changes itself, with the versions of each path that it may have started from."""
+        diff = ("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
+        if len(commit.parents) < 2:
+            return [(pair, (pair.before,)) for pair in parse_raw_diff(self._borrowed.query(*diff, commit.name))]
+        merged = ""
+        if len(commit.parents) == 2:
+            try:
+                merged = self._borrowed.query("merge-tree", "--write-tree", *commit.parents).decode().strip()
+            except GitFailed:
+                merged = ""  # it had conflicts, or no common ancestor
+        if merged:
+            return [
+                (pair, (pair.before,)) for pair in parse_raw_diff(self._borrowed.query(*diff, merged, commit.name))
+            ]
+        sides = [
+            {pair.path: pair for pair in parse_raw_diff(self._borrowed.query(*diff, parent, commit.name))}
+            for parent in commit.parents
+        ]
+        own = set(sides[0]).intersection(*sides[1:])
+        return [(sides[0][path], tuple(side[path].before for side in sides)) for path in sorted(own)]
+
+    def _look_up_chains(self, pairs: Iterable[BlobPair]) -> None:
+        """Read the reviews of the blobs, and of those from which these were made, as far back as there are any."""
+        wanted = {_key(pair) for pair in pairs}
+        for _ in range(_ROUNDS):
+            self._notes.look_up(wanted)
+            further = {
+                file.base
+                for _, predicate in self._notes.envelopes.values()
+                for review in predicate.reviews
+                for file in review.files
+            }
+            if further <= wanted:
+                return
+            wanted |= further
+
+    def _verify_commit(
+        self, commit: _Commit, changes: Sequence[tuple[BlobPair, tuple[TreeEntry | None, ...]]]
+    ) -> CommitVerification:
+        found = CommitVerification(commit.name, commit.subject, commit.author)
+        by_agent = self._policy.is_agent(commit.author, commit.trailers)
+        if self._policy.commits == "agents" and not by_agent:
+            found.exempt = "no agent took part"
+        elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
+            found.exempt = "signed by its author"
+        if not found.exempt:
+            found.files = [self._verify_file(pair, starts) for pair, starts in changes]
+        return found
+
+    def _is_signed_by_author(self, commit: _Commit) -> bool:
+        raw = self._borrowed.query("cat-file", "commit", commit.name)
+        head, blank, message = raw.partition(b"\n\n")
+        kept: list[bytes] = []
+        signature: list[bytes] = []
+        inside = False
+        for line in head.split(b"\n"):
+            inside = line.startswith(b"gpgsig") or (inside and line.startswith(b" "))
+            (signature if inside else kept).append(line)
+        if not signature:
+            return False
+        armored = b"\n".join(line.partition(b" ")[2] for line in signature) + b"\n"
+        signed = b"\n".join(kept) + blank + message
+        signer, _ = self._signatures.signer(signed, armored, commit.time, COMMIT_NAMESPACE)
+        return signer == commit.email
+
+    def _verify_file(self, pair: BlobPair, starts: Sequence[TreeEntry | None]) -> FileVerification:
+        found = FileVerification(pair.path)
+        people = self._policy.people_for(pair.path)
+        if not people:
+            return found
+        if any(entry is not None and entry.is_submodule for entry in (*starts, pair.after)):
+            found.problem = "a submodule, which no review covers"
+            return found
+        for start in starts:
+            if steps := self._chain(pair.path, start, pair.after, people):
+                found.reviews = steps
+                return found
+        self._verify_hunks(found, pair, people)
+        return found
+
+    def _chain(self, path: str, start: TreeEntry | None, end: TreeEntry | None, people: int) -> list[AcceptedReview]:
+        """Return the accepted reviews that lead from one version of a file to another; none if they don't."""
+        edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
+        for one in self._accepted(path):
+            file = one.file
+            edges.setdefault(((file.base, file.base_mode), (file.result, file.result_mode)), []).append(one)
+        edges = {nodes: reviews for nodes, reviews in edges.items() if _people(reviews) >= people}
+        goal, first = _node(start), _node(end)
+        waiting: deque[tuple[_Node, list[AcceptedReview]]] = deque([(first, [])])
+        seen = {first}
+        while waiting:
+            node, steps = waiting.popleft()
+            for (before, after), reviews in edges.items():
+                if not _is_same(after, node):
+                    continue
+                # A review that was recorded without modes left the mode as it was.
+                before = (before[0], before[1] or (node[1] if before[0] else ""))
+                if _is_same(before, goal):
+                    return [*reviews, *steps]
+                if before not in seen:
+                    seen.add(before)
+                    waiting.append((before, [*reviews, *steps]))
+        return []
+
+    def _verify_hunks(self, found: FileVerification, pair: BlobPair, people: int) -> None:
+        """Look for the hunks of a file in reviews on other bases."""
+        before, after = pair.before, pair.after
+        if not self._policy.rebased or before is None or after is None or before.blob == after.blob:
+            found.problem = _change_words(pair)
+            return
+        if before.mode != after.mode:
+            found.problem = f"its mode {before.mode} → {after.mode}"
+            return
+        contents = self._borrowed.blobs([before.blob, after.blob])
+        hunks = hunk_digests(pair.path, contents[before.blob], contents[after.blob], self._borrowed.hash_name)
+        if not hunks:
+            found.problem = "binary content"
+            return
+        self._notes.look_up(chain.from_iterable((digests.before, digests.after) for _, digests in hunks))
+        accepted = list(self._accepted(pair.path))
+        for line, digests in hunks:
+            fitting = [one for one in accepted if any(_is_same_hunk(digests, other) for other in one.file.hunks)]
+            if _people(fitting) < people:
+                found.lines.append(line)
+            found.reviews += [one for one in fitting if one not in found.reviews]
+        if found.lines:
+            found.problem = f"{len(found.lines)} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
+            found.reviews = []
+        found.rebased = not found.lines
+
+    def _accepted(self, path: str) -> Iterable[AcceptedReview]:
+        for name, (_, predicate) in self._notes.envelopes.items():
+            for review in predicate.reviews:
+                for file in review.files:
+                    if file.path != path:
+                        continue
+                    signer, key = self._signer(name)
+                    if signer and not (reason := self._missing(review)):
+                        yield AcceptedReview(signer, key, review, file)
+                    elif signer:
+                        self.refused[name] = reason
+
+    def _missing(self, review: Review) -> str:
+        """Return what the policy asks and a review does not have; empty if nothing."""
+        limit = self._policy.unseen_lines
+        if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
+            if review.unseen_lines is None:
+                return f"no screen was watched when {review.proposal} was decided"
+            return f"{review.unseen_lines} lines of {review.proposal} were never on the screen"
+        passed = {check.name for check in review.checks if check.state == _PASSED and not check.stale}
+        missing = [name for name in self._policy.checks if name not in passed]
+        return f"{', '.join(missing)} had not passed on {review.proposal}" if missing else ""
+
+    def _signer(self, name: str) -> tuple[str, str]:
+        """Return who signed an envelope, and the key; empty if it does not count, with the reason in `refused`."""
+        if name not in self._signers:
+            envelope, predicate = self._notes.envelopes[name]
+            self._signers[name] = ("", "")
+            if not self._repository & set(predicate.repository):
+                self.refused[name] = "it is about another repository"
+                return "", ""
+            time = max(self._newest, *(review.time for review in predicate.reviews), 0)
+            try:
+                for signature in envelope.signatures:
+                    signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored, time)
+                    if signer:
+                        self._signers[name] = signer, key
+                        break
+                else:
+                    self.refused[name] = "no allowed key signed it"
+            except StatementError as error:
+                self.refused[name] = str(error)
+        return self._signers[name]
+
+
+def repository_roots(borrowed: BorrowedRepository, tip: str) -> list[str]:
+    """Return the root commits of a history: the name of a repository that has no other."""
+    return borrowed.query("rev-list", "--max-parents=0", tip).decode().split()
+
+
+def _key(pair: BlobPair) -> str:
+    """Return the blob below which the reviews of a change stand."""
+    entry = pair.after or pair.before
+    return entry.blob if entry else ""
+
+
+def _node(entry: TreeEntry | None) -> _Node:
+    return (entry.blob, entry.mode) if entry else ("", "")
+
+
+def _is_same(recorded: _Node, node: _Node) -> bool:
+    return recorded[0] == node[0] and recorded[1] in ("", node[1])
+
+
+def _is_same_hunk(one: HunkDigests, other: HunkDigests) -> bool:
+    return one.before == other.before or one.after == other.after
+
+
+def _people(reviews: Sequence[AcceptedReview]) -> int:
+    """Count who reviewed: never one key twice, and never one person twice."""
+    return min(len({one.signer for one in reviews}), len({one.key for one in reviews}))
+
+
+def _change_words(pair: BlobPair) -> str:
+    if pair.before is None:
+        return "a new file"
+    if pair.after is None:
+        return "its removal"
+    return f"its mode {pair.before.mode} → {pair.after.mode}" if pair.before.blob == pair.after.blob else "its change"

@@ -1,0 +1,110 @@
+"""Reviews in git's notes: kept by content, so that amend, rebase, squash and cherry-pick don't lose them.
+
+`refs/notes/signoff-reviews` has an envelope as the note of its own blob id, and below each reviewed blob, and below
+each digest of a hunk, the ids of the envelopes that name it, one per line. So two people's notes merge with git's
+strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from app.attestation.statement import Envelope, ReviewPredicate, StatementError, read_envelope
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+from app.proposals.values.record_entries import blob_id
+
+REVIEWS = "refs/notes/signoff-reviews"
+_LARGEST = 16 << 20
+"""Bytes of a note that is read."""
+_MOST = 100_000
+"""Envelopes that are read for one question."""
+
+
+class ReviewNotes:
+    """Reads the reviews of a repository, each note once."""
+
+    def __init__(self, borrowed: BorrowedRepository) -> None:
+        self._borrowed = borrowed
+        self._tip = borrowed.resolve(REVIEWS)
+        self._looked_up: set[str] = set()
+        self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
+        """What was found, by id."""
+        self.unreadable: dict[str, str] = {}
+        """Envelopes that were named and cannot be read, with the reason."""
+
+    @property
+    def exist(self) -> bool:
+        """Return whether the repository has any."""
+        return bool(self._tip)
+
+    def look_up(self, keys: Iterable[str]) -> None:
+        """Read the envelopes that stand below blobs or digests of hunks.
+
+        Raises:
+            GitFailed: a note is too large, or git cannot read it.
+        """
+        wanted = {key for key in keys if key} - self._looked_up
+        self._looked_up |= wanted
+        named = {
+            line
+            for note in self.read(wanted).values()
+            for line in note.decode("ascii", "replace").split()
+            if line not in self.envelopes and line not in self.unreadable
+        }
+        if len(named) + len(self.envelopes) > _MOST:
+            raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
+        texts = self.read(named)
+        for name in sorted(named):
+            text = texts.get(name)
+            try:
+                if text is None:
+                    raise StatementError("it is missing")
+                if blob_id(text, self._borrowed.hash_name) != name:
+                    raise StatementError("it is another than its name says")
+                self.envelopes[name] = read_envelope(text)
+            except StatementError as error:
+                self.unreadable[name] = str(error)
+
+    def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+        """Return the notes of these ids, however far git has spread them over folders."""
+        keys = [key for key in sorted(keys) if key.isalnum()]
+        if not self._tip or not keys:
+            return {}
+        forms = [
+            (key, form) for key in keys for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
+        ]
+        asked = "".join(f"{self._tip}:{form}\n" for _, form in forms).encode()
+        said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objectsize)", data=asked)
+        found: dict[str, list[str]] = {}
+        for (key, _), line in zip(forms, said.decode("utf-8", "replace").splitlines(), strict=True):
+            blob, _, size = line.rpartition(" ")
+            if size.isdecimal():
+                if int(size) > _LARGEST:
+                    raise GitFailed(f"A note in {REVIEWS} has {int(size):,} bytes; the most is {_LARGEST:,}.")
+                found.setdefault(key, []).append(blob)
+        blobs = sorted({blob for blobs in found.values() for blob in blobs})
+        contents = self._borrowed.blobs(blobs)
+        return {key: b"\n".join(contents[blob] for blob in blobs) for key, blobs in found.items()}
+
+
+def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
+    """Write an envelope to the notes, below all that it names; return its id.
+
+    Raises:
+        GitFailed: git cannot write the notes.
+    """
+    _, predicate = read_envelope(envelope)
+    name = blob_id(envelope, borrowed.hash_name)
+    files = [file for review in predicate.reviews for file in review.files]
+    keys = {file.result or file.base for file in files}
+    keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
+    notes = ReviewNotes(borrowed)
+    before = notes.read(keys)
+    changed = {
+        f"{key[:2]}/{key[2:]}": b"".join(
+            b"%s\n" % line for line in sorted({*before.get(key, b"").split(), name.encode()})
+        )
+        for key in keys
+        if key
+    }
+    borrowed.write_files(REVIEWS, {**changed, f"{name[:2]}/{name[2:]}": envelope}, "Add reviews")
+    return name

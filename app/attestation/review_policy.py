@@ -1,0 +1,79 @@
+"""The review policy of a repository: what must have been reviewed, by how many, under which conditions."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from fnmatch import translate
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.git.run_git import GitFailed
+
+POLICY_PATH = ".signoff/review-policy.toml"
+"""Where it stands in a repository; read from the base of a range, never from what is verified."""
+
+
+class PathPolicy(BaseModel):
+    """What is asked for some paths."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    match: tuple[str, ...]
+    """Patterns of paths from the top of the repository; `*` matches `/`, too."""
+    people: int = Field(1, ge=0, le=9)
+    """How many different people must have approved; 0 for no review."""
+
+
+class ReviewPolicy(BaseModel):
+    """The whole policy; its defaults ask for one review of every change in every commit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repository: str = ""
+    """The name that reviews must carry; without one, they carry the root commits of the history."""
+    allowed_signers: str = ""
+    """The file of the repository with the allowed SSH keys; empty for git's `gpg.ssh.allowedSignersFile`."""
+    gpg_keys: tuple[str, ...] = ()
+    """Full fingerprints of the gpg keys that may sign."""
+    commits: Literal["all", "agents"] = "all"
+    """Which commits need reviews: all, or those that an agent took part in."""
+    agents: tuple[str, ...] = ()
+    """Patterns of authors (`NAME <EMAIL>`) that are agents, besides commits with `Assisted-by`."""
+    handwritten: Literal["review", "signature"] = "review"
+    """What commits without an agent need: reviews, or that an allowed key of their author signed the commit."""
+    people: int = Field(1, ge=0, le=9)
+    """How many different people must have approved a change."""
+    unseen_lines: int | None = Field(None, ge=0)
+    """The most lines that may never have been on the screen; without it, any number."""
+    checks: tuple[str, ...] = ()
+    """Checks that must have passed on the reviewed bytes."""
+    rebased: bool = True
+    """Accept reviewed hunks on another base; otherwise only whole files that were reviewed as they are."""
+    paths: tuple[PathPolicy, ...] = ()
+    """Other numbers of people for some paths; the last that matches counts."""
+
+    def people_for(self, path: str) -> int:
+        """Return how many people must have approved a change of a path."""
+        fitting = [rule.people for rule in self.paths if _matches(path, rule.match)]
+        return fitting[-1] if fitting else self.people
+
+    def is_agent(self, author: str, trailers: Sequence[str]) -> bool:
+        """Return whether an agent took part in a commit, by its author and its trailer keys."""
+        return "assisted-by" in {key.lower() for key in trailers} or _matches(author, self.agents)
+
+
+def parse_policy(text: bytes, name: str) -> ReviewPolicy:
+    """Read a policy; raises GitFailed with the file and what is wrong in it."""
+    try:
+        return ReviewPolicy.model_validate(tomllib.loads(text.decode()))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise GitFailed(f"{name} is no TOML: {error}.") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise GitFailed(f"{name}: {where}: {first['msg']}.") from error
+
+
+def _matches(text: str, patterns: Sequence[str]) -> bool:
+    return any(re.match(translate(pattern), text) for pattern in patterns)

@@ -1,0 +1,130 @@
+"""Sign and verify statements with the programs that git signs with: `ssh-keygen -Y` and `gpg`."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import gmtime, strftime
+
+from app.attestation.statement import NAMESPACE
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.run_git import GitFailed
+
+COMMIT_NAMESPACE = "git"
+"""Of the signatures that git makes of commits."""
+_SECONDS = 120.0
+"""How long a signature may take: a hardware key waits for a touch, an agent may ask for a passphrase."""
+_LITERAL = "key::"
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """The user's signing key, as git is configured."""
+
+    format: str
+    """`ssh` or `openpgp`."""
+    key: str
+    """For ssh a path or `key::` with the public key; for gpg what `--local-user` takes, or nothing."""
+
+
+def signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
+    """Return the key that git is set to sign with; None if it is set to none."""
+    kind = borrowed.setting("gpg.format") or "openpgp"
+    key = borrowed.setting("user.signingkey")
+    if not key or kind not in ("ssh", "openpgp"):
+        return None
+    return SigningKey(kind, key)
+
+
+def sign(data: bytes, key: SigningKey) -> bytes:
+    """Return the armored signature of bytes; raises GitFailed with the program's own words."""
+    if key.format == "openpgp":
+        return _run(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data)
+    with tempfile.TemporaryDirectory(prefix="signoff-key-") as folder:
+        name, in_agent = key.key, False
+        if name.startswith((_LITERAL, "ssh-", "ecdsa-", "sk-")):
+            # A public key itself: the private one is in the agent.
+            file = Path(folder, "key.pub")
+            file.write_text(name.removeprefix(_LITERAL) + "\n", encoding="utf-8")
+            name, in_agent = str(file), True
+        path = str(Path(name).expanduser())
+        return _run(["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data)
+
+
+class SignatureVerifier:
+    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files."""
+
+    def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str] = ()) -> None:
+        """Hold the allowed keys.
+
+        Args:
+            allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
+            gpg_keys: Fingerprints of gpg keys in the user's keyring.
+        """
+        self._allowed = allowed_signers
+        self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
+
+    def signer(self, data: bytes, signature: bytes, time: int, namespace: str = NAMESPACE) -> tuple[str, str]:
+        """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
+
+        Args:
+            data: What was signed.
+            signature: Armored.
+            time: When the key must have been valid, Unix time in seconds.
+            namespace: Which the SSH signature must be for.
+        """
+        if signature.startswith(b"-----BEGIN PGP SIGNATURE-----"):
+            return self._gpg_signer(data, signature)
+        with tempfile.TemporaryDirectory(prefix="signoff-verify-") as name:
+            allowed, file = Path(name, "allowed"), Path(name, "signature")
+            allowed.write_bytes(self._allowed)
+            file.write_bytes(signature)
+            when = f"-Overify-time={strftime('%Y%m%d%H%M%SZ', gmtime(time))}"
+            common = ["-f", str(allowed), "-s", str(file), when]
+            try:
+                found = _run(["ssh-keygen", "-Y", "find-principals", *common], b"")
+                for principal in found.decode("utf-8", "replace").splitlines():
+                    said = _run(
+                        ["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data
+                    ).decode("utf-8", "replace")
+                    if said.startswith("Good "):
+                        return principal, said.split()[-1]
+            except GitFailed:
+                pass
+        return "", ""
+
+    def _gpg_signer(self, data: bytes, signature: bytes) -> tuple[str, str]:
+        with tempfile.TemporaryDirectory(prefix="signoff-verify-") as name:
+            content, file = Path(name, "data"), Path(name, "signature")
+            content.write_bytes(data)
+            file.write_bytes(signature)
+            try:
+                said = _run(["gpg", "--status-fd", "1", "--verify", str(file), str(content)], b"").decode()
+            except GitFailed:
+                return "", ""
+        # doc/DETAILS of GnuPG: an expired or revoked key gives EXPKEYSIG or REVKEYSIG and no GOODSIG.
+        words = [line.removeprefix("[GNUPG:] ").split() for line in said.splitlines()]
+        if not any(line[:1] == ["GOODSIG"] for line in words):
+            return "", ""
+        for line in words:
+            if line[:1] == ["VALIDSIG"] and (
+                key := next((k for k in (line[1], line[-1]) if k in self._gpg_keys), "")
+            ):
+                return f"gpg:{key}", key
+        return "", ""
+
+
+def _run(command: Sequence[str], data: bytes) -> bytes:
+    try:
+        # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
+        done = subprocess.run(command, input=data, capture_output=True, env=os.environ, timeout=_SECONDS, check=False)
+    except FileNotFoundError as error:
+        raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitFailed(f"{command[0]} took longer than {_SECONDS:.0f} s; nothing was signed.") from error
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
+    return done.stdout

@@ -1,0 +1,216 @@
+"""The signed statement about reviews: an in-toto statement in a DSSE envelope.
+
+Envelope: https://github.com/secure-systems-lab/dsse/blob/master/envelope.md, with the signed bytes (PAE) of its
+protocol.md. Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. The predicate is our
+own; docs/verify.md describes it.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.proposals.text.diff import diff_lines
+from app.proposals.values.record_entries import blob_id
+
+PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
+PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
+NAMESPACE = "review@signoff"
+"""Of SSH signatures: a signature made for anything else, such as a commit, is none of ours."""
+_CONTEXT = 3
+"""Equal lines before a hunk, and after it, that belong to its digests."""
+_BINARY_CHECK = 8_000
+"""Bytes that are looked at to tell binary from text, as git does."""
+
+
+class StatementError(ValueError):
+    """An envelope or a statement cannot be read."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
+
+
+class HunkDigests(_Strict):
+    """A hunk of a file with the lines around it, as two git blob ids; see `hunk_digests`."""
+
+    before: str
+    """With the lines before it."""
+    after: str
+    """With the lines after it."""
+
+
+class ReviewedFile(_Strict):
+    """A file that a review let through."""
+
+    path: str
+    """From the top of the repository, as a POSIX path."""
+    base: str = ""
+    """The git blob before; empty for no file."""
+    result: str = ""
+    """The git blob after; empty for no file."""
+    base_mode: str = Field(default="", alias="baseMode")
+    """Git's mode before, such as `100644`; empty if it is not known."""
+    result_mode: str = Field(default="", alias="resultMode")
+    hunks: tuple[HunkDigests, ...] = ()
+    """Of text, as far as the contents were still there when it was signed."""
+
+
+class ReviewOrigin(_Strict):
+    """Who proposed the change."""
+
+    kind: str
+    agent: str = ""
+    model: str = ""
+
+
+class ReviewCheck(_Strict):
+    """The result of a check when the user decided."""
+
+    name: str
+    state: str
+    words: str = ""
+    stale: str = ""
+    """Why the result was not of the reviewed bytes; empty if it was."""
+
+
+class Review(_Strict):
+    """One decision of a person, as the record has it, without anybody's words."""
+
+    reviewer: str
+    """`NAME <EMAIL>` as git said; the signature tells who it was."""
+    time: int
+    """Unix time in seconds."""
+    result: Literal["approved", "partly_approved", "redone"]
+    proposal: str
+    origin: ReviewOrigin
+    files: tuple[ReviewedFile, ...]
+    approved: tuple[int, ...] = ()
+    """Numbers of the hunks that were approved."""
+    hunks: int = 0
+    """How many the proposal had."""
+    edited: tuple[str, ...] = ()
+    """Files in which the reviewer had changed the proposed text."""
+    unseen_lines: int | None = Field(default=None, alias="unseenLines")
+    """Changed lines that were never on the screen; None where no screen was watched."""
+    checks: tuple[ReviewCheck, ...] = ()
+    record: str
+    """The SHA-256 of the entry in the reviewer's record."""
+
+
+class ReviewPredicate(_Strict):
+    """What is said of the subjects."""
+
+    repository: tuple[str, ...]
+    """The name that the policy gives to the repository, or else its root commits."""
+    reviews: tuple[Review, ...]
+
+
+class _Subject(_Strict):
+    name: str
+    digest: dict[str, str]
+
+
+class ReviewStatement(_Strict):
+    """An in-toto statement whose subjects are the reviewed blobs."""
+
+    kind: Literal["https://in-toto.io/Statement/v1"] = Field(default="https://in-toto.io/Statement/v1", alias="_type")
+    subject: tuple[_Subject, ...]
+    predicate_type: Literal["urn:signoff:review:v1"] = Field(default=PREDICATE_TYPE, alias="predicateType")
+    predicate: ReviewPredicate
+
+
+class EnvelopeSignature(_Strict):
+    """A signature over the payload."""
+
+    keyid: str = ""
+    sig: str
+    """Base64 of the armored signature that ssh-keygen or gpg wrote."""
+
+    @property
+    def armored(self) -> bytes:
+        """Return the signature as its program reads it; raises StatementError."""
+        return _decoded(self.sig)
+
+
+class Envelope(_Strict):
+    """A DSSE envelope."""
+
+    payload: str
+    payload_type: Literal["application/vnd.in-toto+json"] = Field(default=PAYLOAD_TYPE, alias="payloadType")
+    signatures: tuple[EnvelopeSignature, ...] = Field(min_length=1, max_length=16)
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """Return what was signed; raises StatementError."""
+        return pre_authentication(_decoded(self.payload))
+
+
+def make_statement(repository: Sequence[str], reviews: Sequence[Review]) -> bytes:
+    """Return the statement about these reviews, as the payload of an envelope."""
+    named = {(file.path, file.result or file.base): file for review in reviews for file in review.files}
+    statement = ReviewStatement(
+        subject=tuple(_Subject(name=path, digest={"gitBlob": blob}) for path, blob in named),
+        predicate=ReviewPredicate(repository=tuple(repository), reviews=tuple(reviews)),
+    )
+    return statement.model_dump_json(by_alias=True).encode()
+
+
+def make_envelope(payload: bytes, signature: bytes) -> bytes:
+    """Return an envelope with one signature as a line of JSON."""
+    signed = EnvelopeSignature(sig=base64.b64encode(signature).decode())
+    envelope = Envelope(payload=base64.b64encode(payload).decode(), signatures=(signed,))
+    return envelope.model_dump_json(by_alias=True).encode() + b"\n"
+
+
+def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
+    """Read an envelope and what it says, without looking at its signatures; raises StatementError."""
+    try:
+        envelope = Envelope.model_validate_json(data)
+        statement = ReviewStatement.model_validate_json(_decoded(envelope.payload))
+    except ValidationError as error:
+        raise StatementError("it is no statement of a review") from error
+    return envelope, statement.predicate
+
+
+def pre_authentication(payload: bytes) -> bytes:
+    """Return the bytes that are signed for a payload: DSSE's PAE."""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str = "sha1") -> list[tuple[int, HunkDigests]]:
+    """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
+
+    By these a hunk is known again on another base. Each is the git blob id of the path, the removed and the added
+    lines, with three lines of context on one side: a hunk that was rebased keeps one of the two when the lines on
+    its other side have changed. Binary content has no hunks.
+    """
+    if b"\0" in base[:_BINARY_CHECK] or b"\0" in result[:_BINARY_CHECK]:
+        return []
+    old, new = base.splitlines(keepends=True), result.splitlines(keepends=True)
+    found = []
+    for change in diff_lines(old, new):
+        body = b"".join(
+            (
+                *(b"-" + line for line in old[change.old_start : change.old_end]),
+                *(b"+" + line for line in new[change.new_start : change.new_end]),
+            )
+        )
+        lead = b"".join(b" " + line for line in old[max(0, change.old_start - _CONTEXT) : change.old_start])
+        trail = b"".join(b" " + line for line in old[change.old_end : change.old_end + _CONTEXT])
+        name = path.encode("utf-8", "surrogateescape")
+        digests = HunkDigests(
+            before=blob_id(b"before\0%s\0%s\0%s" % (name, lead, body), algorithm),
+            after=blob_id(b"after\0%s\0%s\0%s" % (name, body, trail), algorithm),
+        )
+        found.append((change.new_start + 1, digests))
+    return found
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise StatementError("it is not Base64") from error
