@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 
 POLICY_PATH = ".signoff/review-policy.toml"
@@ -73,6 +74,19 @@ def parse_policy(text: bytes, name: str) -> ReviewPolicy:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise GitFailed(f"{name}: {where}: {first['msg']}.") from error
+
+
+def committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
+    """Return the policy that a commit has; the default one if it has none. Raises GitFailed for a wrong one."""
+    text = committed_file(borrowed, commit, POLICY_PATH)
+    return ReviewPolicy() if text is None else parse_policy(text, f"{POLICY_PATH} of {commit[:7]}")
+
+
+def committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:
+    """Return the bytes of a file in a commit; None if it is not there, or is none."""
+    said = borrowed.query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
+    facts = said.partition("\t")[0].split()
+    return borrowed.blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None
 
 
 def _matches(text: str, patterns: Sequence[str]) -> bool:

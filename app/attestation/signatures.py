@@ -10,7 +10,7 @@ from time import gmtime, strftime
 
 from app.attestation.statement import NAMESPACE
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed
+from app.git.run_git import GitFailed, run_git
 
 COMMIT_NAMESPACE = "git"
 """Of the signatures that git makes of commits."""
@@ -51,6 +51,25 @@ def sign(data: bytes, key: SigningKey) -> bytes:
             name, in_agent = str(file), True
         path = str(Path(name).expanduser())
         return _run(["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data)
+
+
+def user_allowed_signers() -> bytes:
+    """Return the allowed signers of the user's own git configuration; empty if it names none.
+
+    A repository's configuration has no say in it: it may have come with the repository.
+    """
+    environment = {**os.environ, "GIT_DIR": os.devnull}
+    for scope in ("--global", "--system"):
+        try:
+            said = run_git(
+                Path("/"), ["config", scope, "--type=path", "--get", "gpg.ssh.allowedSignersFile"], environment
+            )
+            return Path(os.fsdecode(said.rstrip(b"\n"))).read_bytes()
+        except GitFailed:
+            continue
+        except OSError as error:
+            raise GitFailed(f"{error.filename}, git's allowed signers, cannot be read ({error.strerror}).") from error
+    return b""
 
 
 class SignatureVerifier:

@@ -96,8 +96,10 @@ class Review(_Strict):
     unseen_lines: int | None = Field(default=None, alias="unseenLines")
     """Changed lines that were never on the screen; None where no screen was watched."""
     checks: tuple[ReviewCheck, ...] = ()
-    record: str
-    """The SHA-256 of the entry in the reviewer's record."""
+    entry: int
+    """The number of the entry in the reviewer's record."""
+    previous: str
+    """The SHA-256 of the record's entry before it."""
 
 
 class ReviewPredicate(_Strict):

@@ -39,6 +39,7 @@ COMMANDS = {
     "log": Command("record_commands", "print_log"),
     "trailers": Command("record_commands", "print_trailers"),
     "notes": Command("record_commands", "write_notes"),
+    "verify": Command("verify_command", "verify", opens_workspace=False),
     "doctor": Command("doctor_command", "doctor"),
     "keys": Command("reference_commands", "list_keys"),
     "servers": Command("reference_commands", "list_servers"),

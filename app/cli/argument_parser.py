@@ -260,6 +260,16 @@ def _add_record(commands: Any) -> None:
     notes.add_argument("commit", metavar="COMMIT", nargs="?", default="HEAD", type=_text, help="default: HEAD")
     notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
     notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
+    verify = _command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
+    verify.add_argument(
+        "range",
+        metavar="RANGE",
+        nargs="?",
+        default="",
+        type=_text,
+        help="BASE..TIP, or one commit (default: what HEAD has and its upstream has not)",
+    )
+    verify.add_argument("--policy", metavar="FILE", help="the policy (default: .signoff/review-policy.toml of BASE)")
 
 
 def _add_doors(commands: Any) -> None:

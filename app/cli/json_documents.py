@@ -427,6 +427,68 @@ class NotesDocument(JsonDocument):
     files: int
     lines: int
     """Lines that the note in git-ai's format attributes; 0 without `--git-ai`."""
+    signed: str
+    """The id of the signed statement; empty if git has no signing key."""
+
+
+class ReviewerLine(JsonDocument):
+    """A signed review that covers a change."""
+
+    signer: str
+    """Whose key signed it, as the allowed signers name it."""
+    key: str
+    """The key's fingerprint."""
+    reviewer: str
+    """Who decided, as the statement says."""
+    time: int
+    """Unix time in seconds."""
+    proposal: str
+    agent: str
+    model: str
+    unseen_lines: int | None
+    """Changed lines that were never on the screen; null where no screen was watched."""
+    checks: dict[str, str]
+    """States of the checks, by name."""
+
+
+class VerifiedFileLine(JsonDocument):
+    """A file that a commit changes."""
+
+    path: str
+    covered: bool
+    rebased: bool
+    """Its hunks were reviewed on another base."""
+    problem: str
+    """What is not covered; empty if all is."""
+    lines: list[int]
+    """First lines of the hunks that are not covered."""
+    reviews: list[ReviewerLine]
+
+
+class VerifiedCommitLine(JsonDocument):
+    """A commit of the range."""
+
+    commit: str
+    subject: str
+    author: str
+    covered: bool
+    exempt: str
+    """Why the policy asks for no review of it; empty if it does."""
+    files: list[VerifiedFileLine]
+
+
+class CommitVerificationDocument(JsonDocument):
+    """`signoff verify --json`."""
+
+    base: str
+    """The commit before the range; empty if the range begins with the first."""
+    tip: str
+    policy: str
+    """Where the policy was read; empty for the default one."""
+    covered: bool
+    commits: list[VerifiedCommitLine]
+    refused: dict[str, str]
+    """Signed statements that were looked at and don't count, with the reason."""
 
 
 class KeyLine(JsonDocument):

@@ -216,6 +216,7 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a git note on a commit that says which of its changes were reviewed."""
+    from app.attestation.review_notes import REVIEWS
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commit
 
     noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
@@ -224,6 +225,8 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
         return ExitCode.DONE
     what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
     print_line(f"Noted on {noted.commit[:7]}: {what} ({NOTES}).")
+    if noted.signed:
+        print_line(f"Signed as {noted.signed[:_SHOWN]}, for `signoff verify` ({REVIEWS}).")
     if arguments.git_ai:
         print_line(f"In git-ai's format {plural(noted.lines, 'line')} ({GIT_AI_NOTES}).")
     return ExitCode.DONE

@@ -3,12 +3,27 @@
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.git.blobs import BlobPair, parse_raw_diff
+from app.attestation.commit_verification import repository_roots
+from app.attestation.review_notes import add_reviews
+from app.attestation.review_policy import committed_policy
+from app.attestation.signatures import sign, signing_key
+from app.attestation.statement import (
+    Review,
+    ReviewCheck,
+    ReviewedFile,
+    ReviewOrigin,
+    hunk_digests,
+    make_envelope,
+    make_statement,
+    pre_authentication,
+)
+from app.git.blobs import BlobPair, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import (
@@ -39,6 +54,8 @@ class CommitNote:
     files: int
     lines: int
     """Lines that git-ai's note attributes; 0 without it."""
+    signed: str
+    """The id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
 
 
 def staged_trailers(runtime: OpenWorkspace) -> list[str]:
@@ -112,7 +129,71 @@ def note_commit(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: boo
         if git_ai:
             text, lines = _git_ai(runtime, commit, found)
             borrowed.write_note(GIT_AI_NOTES, commit, text)
-    return CommitNote(commit, len(entries), len(found), lines)
+        signed = _sign(runtime, borrowed, commit, [entries[number] for number in sorted(entries)])
+    return CommitNote(commit, len(entries), len(found), lines, signed)
+
+
+def _sign(runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, entries: Sequence[RecordEntry]) -> str:
+    """Sign the reviews behind a commit with the key that git signs with; return the id of the statement.
+
+    Raises:
+        GitFailed: the key cannot sign, or the notes cannot be written.
+    """
+    if (key := signing_key(borrowed)) is None:
+        return ""
+    name = committed_policy(borrowed, commit).repository
+    repository = [name] if name else repository_roots(borrowed, commit)
+    payload = make_statement(repository, [_review(runtime, borrowed, entry) for entry in entries])
+    return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
+
+
+def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> Review:
+    """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
+    lead = f"{borrowed.folder}/" if borrowed.folder else ""
+    files = []
+    for file in entry.files:
+        try:
+            contents = [runtime.proposals.blob(sha) if sha else b"" for sha in (file.base_sha256, file.result_sha256)]
+            hunks = hunk_digests(lead + file.path, contents[0], contents[1], borrowed.hash_name)
+        except KeyError:
+            hunks = []  # its contents were pruned
+        files.append(
+            ReviewedFile(
+                path=lead + file.path,
+                base=file.base,
+                result=file.result,
+                base_mode=_git_mode(file.base_mode),
+                result_mode=_git_mode(file.result_mode),
+                hunks=tuple(digests for _, digests in hunks) if file.base and file.result else (),
+            )
+        )
+    origin, hunks_of = entry.origin, entry.hunks
+    return Review(
+        reviewer=entry.who,
+        time=round(entry.time),
+        result=entry.decision,
+        proposal=entry.proposal,
+        origin=ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model),
+        files=tuple(files),
+        approved=hunks_of.approved,
+        hunks=hunks_of.count,
+        edited=entry.edited,
+        unseen_lines=entry.circumstances.unseen_lines,
+        checks=tuple(
+            ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale)
+            for check in entry.circumstances.checks
+        ),
+        entry=entry.number,
+        previous=entry.before,
+    )
+
+
+def _git_mode(recorded: str) -> str:
+    """Return git's mode for the octal mode of a record; empty if the record has none."""
+    if not recorded:
+        return ""
+    mode = int(recorded, 8)
+    return git_mode(mode, link=stat.S_ISLNK(mode))
 
 
 def _steps(

@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.sandbox", "app.prompts", "app.images"),
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
-    ("app.storage", "app.agent", "app.automation"),
+    ("app.storage", "app.agent", "app.automation", "app.attestation"),
     ("app.demo", "app.mcp_client"),
     ("app.runtime",),
     ("app.doors",),
