@@ -22,7 +22,7 @@ class PathPolicy(BaseModel):
 
     match: tuple[str, ...]
     """Patterns of paths from the top of the repository; `*` matches `/`, too."""
-    people: int = Field(1, ge=0, le=9)
+    people: int = Field(default=1, ge=0, le=9)
     """How many different people must have approved; 0 for no review."""
 
 
@@ -43,9 +43,9 @@ class ReviewPolicy(BaseModel):
     """Patterns of authors (`NAME <EMAIL>`) that are agents, besides commits with `Assisted-by`."""
     handwritten: Literal["review", "signature"] = "review"
     """What commits without an agent need: reviews, or that an allowed key of their author signed the commit."""
-    people: int = Field(1, ge=0, le=9)
+    people: int = Field(default=1, ge=0, le=9)
     """How many different people must have approved a change."""
-    unseen_lines: int | None = Field(None, ge=0)
+    unseen_lines: int | None = Field(default=None, ge=0)
     """The most lines that may never have been on the screen; without it, any number."""
     checks: tuple[str, ...] = ()
     """Checks that must have passed on the reviewed bytes."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
 
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.record_entries import blob_id
@@ -30,7 +31,14 @@ class StatementError(ValueError):
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, populate_by_name=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
 
 
 class HunkDigests(_Strict):
@@ -51,9 +59,9 @@ class ReviewedFile(_Strict):
     """The git blob before; empty for no file."""
     result: str = ""
     """The git blob after; empty for no file."""
-    base_mode: str = Field(default="", alias="baseMode")
+    base_mode: str = ""
     """Git's mode before, such as `100644`; empty if it is not known."""
-    result_mode: str = Field(default="", alias="resultMode")
+    result_mode: str = ""
     hunks: tuple[HunkDigests, ...] = ()
     """Of text, as far as the contents were still there when it was signed."""
 
@@ -83,7 +91,8 @@ class Review(_Strict):
     """`NAME <EMAIL>` as git said; the signature tells who it was."""
     time: int
     """Unix time in seconds."""
-    result: Literal["approved", "partly_approved", "redone"]
+    result: str
+    """`approved`, `partly_approved` or `redone`, as the record says."""
     proposal: str
     origin: ReviewOrigin
     files: tuple[ReviewedFile, ...]
@@ -93,7 +102,7 @@ class Review(_Strict):
     """How many the proposal had."""
     edited: tuple[str, ...] = ()
     """Files in which the reviewer had changed the proposed text."""
-    unseen_lines: int | None = Field(default=None, alias="unseenLines")
+    unseen_lines: int | None = None
     """Changed lines that were never on the screen; None where no screen was watched."""
     checks: tuple[ReviewCheck, ...] = ()
     entry: int
@@ -120,7 +129,7 @@ class ReviewStatement(_Strict):
 
     kind: Literal["https://in-toto.io/Statement/v1"] = Field(default="https://in-toto.io/Statement/v1", alias="_type")
     subject: tuple[_Subject, ...]
-    predicate_type: Literal["urn:signoff:review:v1"] = Field(default=PREDICATE_TYPE, alias="predicateType")
+    predicate_type: Literal["urn:signoff:review:v1"] = PREDICATE_TYPE
     predicate: ReviewPredicate
 
 
@@ -141,7 +150,7 @@ class Envelope(_Strict):
     """A DSSE envelope."""
 
     payload: str
-    payload_type: Literal["application/vnd.in-toto+json"] = Field(default=PAYLOAD_TYPE, alias="payloadType")
+    payload_type: Literal["application/vnd.in-toto+json"] = PAYLOAD_TYPE
     signatures: tuple[EnvelopeSignature, ...] = Field(min_length=1, max_length=16)
 
     @property
