@@ -16,7 +16,12 @@ from app.git.run_git import GitFailed
 _PASSED = "passed"
 _ROUNDS = 256
 """Reviews in a row on one file that are followed back."""
-_FIELDS = 7
+_FIELDS = 6
+_SHOWN = 7
+"""Digits of a commit's id."""
+_MOST_FILES = 1_000_000
+_MOST_REFUSED = 1_000
+"""Statements without a good signature that are looked at, at some milliseconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +71,38 @@ class CommitVerification:
 class _Commit:
     name: str
     parents: tuple[str, ...]
-    time: int
     trailers: tuple[str, ...]
     author: str
     email: str
     subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A path that a commit changes, with the versions that the change may have started from."""
+
+    pair: BlobPair
+    starts: tuple[TreeEntry | None, ...]
+
+
+class _ChainSearch:
+    """How far the search for reviews of a change has come: from its end back; of a removal, from its start on."""
+
+    def __init__(self, change: _Change) -> None:
+        self.path = change.pair.path
+        starts = {start.blob if start else "" for start in change.starts}
+        self._forward = change.pair.after is None
+        self.reached = starts if change.pair.after is None else {change.pair.after.blob}
+        """The blobs whose reviews are to be looked at next; none at the end."""
+        self._goals = {""} if change.pair.after is None else starts
+        self._seen = set(self.reached)
+
+    def step(self, files: Iterable[ReviewedFile]) -> None:
+        """Go over the reviews of the blobs that were reached."""
+        links = [(file.base, file.result) if self._forward else (file.result, file.base) for file in files]
+        further = {to for start, to in links if start in self.reached} - self._seen
+        self._seen |= further
+        self.reached = set() if further & self._goals else further - {""}
 
 
 _Node = tuple[str, str]
@@ -85,9 +117,13 @@ class CommitVerifier:
         self._policy = policy
         self._signatures = signatures
         self._notes = ReviewNotes(borrowed)
+        shallow = borrowed.own / "shallow"
+        self._shallow = frozenset(shallow.read_text("ascii").split()) if shallow.exists() else frozenset[str]()
         self._signers: dict[str, tuple[str, str]] = {}
         self._repository: frozenset[str] = frozenset()
-        self._newest = 0
+        self._author = ""
+        """Whose reviews don't count at present, as an address; empty for nobody's."""
+        self._bad_signatures = 0
         self.refused: dict[str, str] = {}
         """Envelopes that were looked at and don't count, with the reason."""
 
@@ -102,21 +138,26 @@ class CommitVerifier:
             GitFailed: the repository, or a note in it, cannot be read.
         """
         commits = self._commits(base, tip)
-        self._newest = max((commit.time for commit in commits), default=0)
+        if cut := self._shallow & {commit.name for commit in commits}:
+            raise GitFailed(
+                f"The clone is shallow: what {min(cut)[:_SHOWN]} started from is missing; `git fetch --unshallow`."
+            )
         self._repository = self._identity(tip)
         changes = {commit.name: self._changes(commit) for commit in commits}
-        self._look_up_chains(pair for pairs in changes.values() for pair, _ in pairs)
-        return [self._verify_commit(commit, changes[commit.name]) for commit in commits]
+        self._look_up_chains(change for own in changes.values() for change in own)
+        verified = [self._verify_commit(commit, changes[commit.name]) for commit in commits]
+        self.refused |= self._notes.unreadable
+        return verified
 
     def _commits(self, base: str, tip: str) -> list[_Commit]:
-        form = "%H%x00%P%x00%ct%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
+        form = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
         said = self._borrowed.query(
             "log", "-z", "--reverse", f"--format={form}", tip, *([f"^{base}"] if base else [])
         )
         parts = said.decode("utf-8", "surrogateescape").rstrip("\n").split("\0")
         return [
-            _Commit(name, tuple(parents.split()), int(time), tuple(trailers.split()), author, email, subject)
-            for name, parents, time, trailers, author, email, subject in zip(
+            _Commit(name, tuple(parents.split()), tuple(trailers.split()), author, email, subject)
+            for name, parents, trailers, author, email, subject in zip(
                 *(parts[at::_FIELDS] for at in range(_FIELDS)), strict=False
             )
         ]
@@ -125,53 +166,59 @@ class CommitVerifier:
         """Return what a review must name as its repository, one of them."""
         if self._policy.repository:
             return frozenset({self._policy.repository})
-        if (self._borrowed.own / "shallow").exists():
+        if self._shallow:
             raise GitFailed(
                 "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
                 "or give the repository a name in the policy."
             )
         return frozenset(repository_roots(self._borrowed, tip))
 
-    def _changes(self, commit: _Commit) -> list[tuple[BlobPair, tuple[TreeEntry | None, ...]]]:
-        """Return what a commit changes itself, with the versions of each path that it may have started from."""
-        diff = ("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
-        if len(commit.parents) < 2:
-            return [(pair, (pair.before,)) for pair in parse_raw_diff(self._borrowed.query(*diff, commit.name))]
-        merged = ""
-        if len(commit.parents) == 2:
+    def _changes(self, commit: _Commit) -> list[_Change]:
+        """Return what a commit changes itself: a merge, what git would not have made of its parents."""
+        if not commit.parents:
+            return [_Change(pair, (pair.before,)) for pair in self._difference("--root", commit.name)]
+        first, *others = commit.parents
+        if len(others) == 1:
+            # What it prints: https://git-scm.com/docs/git-merge-tree#OUTPUT; with 1 it ends if there are conflicts.
+            words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", first, *others)
             try:
-                merged = self._borrowed.query("merge-tree", "--write-tree", *commit.parents).decode().strip()
+                tree, *conflicts = self._borrowed.query(*words, most=1).decode("utf-8", "surrogateescape").split("\0")
             except GitFailed:
-                merged = ""  # it had conflicts, or no common ancestor
-        if merged:
-            return [
-                (pair, (pair.before,)) for pair in parse_raw_diff(self._borrowed.query(*diff, merged, commit.name))
-            ]
+                pass  # They have no commit in common: all that the second brings counts.
+            else:
+                return self._changes_of_merge(commit, tree.strip(), set(conflicts))
+        return [_Change(pair, (pair.before,)) for pair in self._difference(first, commit.name)]
+
+    def _changes_of_merge(self, commit: _Commit, tree: str, conflicts: set[str]) -> list[_Change]:
+        own = [pair for pair in self._difference(tree, commit.name) if pair.path not in conflicts]
+        changes = [_Change(pair, (pair.before,)) for pair in own]
+        if not conflicts:
+            return changes
         sides = [
-            {pair.path: pair for pair in parse_raw_diff(self._borrowed.query(*diff, parent, commit.name))}
+            {pair.path: pair for pair in self._difference(parent, commit.name) if pair.path in conflicts}
             for parent in commit.parents
         ]
-        own = set(sides[0]).intersection(*sides[1:])
-        return [(sides[0][path], tuple(side[path].before for side in sides)) for path in sorted(own)]
+        # One that comes unchanged from a parent needs no review.
+        for path in sorted(set(sides[0]) & set(sides[1])):
+            changes.append(_Change(sides[0][path], tuple(side[path].before for side in sides)))
+        return changes
 
-    def _look_up_chains(self, pairs: Iterable[BlobPair]) -> None:
-        """Read the reviews of the blobs, and of those from which these were made, as far back as there are any."""
-        wanted = {_key(pair) for pair in pairs}
+    def _difference(self, before: str, after: str) -> Sequence[BlobPair]:
+        words = ("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-commit-id", before, after)
+        return parse_raw_diff(self._borrowed.query(*words), _MOST_FILES)
+
+    def _look_up_chains(self, changes: Iterable[_Change]) -> None:
+        """Read the reviews that may lead from one version of a file to another, all files a step at a time."""
+        searches = [_ChainSearch(change) for change in changes]
         for _ in range(_ROUNDS):
-            self._notes.look_up(wanted)
-            further = {
-                file.base
-                for _, predicate in self._notes.envelopes.values()
-                for review in predicate.reviews
-                for file in review.files
-            }
-            if further <= wanted:
+            self._notes.look_up_versions((search.path, blob) for search in searches for blob in search.reached)
+            for search in searches:
+                search.step(file for _, _, file in self._notes.reviews_of(search.path))
+            searches = [search for search in searches if search.reached]
+            if not searches:
                 return
-            wanted |= further
 
-    def _verify_commit(
-        self, commit: _Commit, changes: Sequence[tuple[BlobPair, tuple[TreeEntry | None, ...]]]
-    ) -> CommitVerification:
+    def _verify_commit(self, commit: _Commit, changes: Sequence[_Change]) -> CommitVerification:
         found = CommitVerification(commit.name, commit.subject, commit.author)
         by_agent = self._policy.is_agent(commit.author, commit.trailers)
         if self._policy.commits == "agents" and not by_agent:
@@ -179,7 +226,8 @@ class CommitVerifier:
         elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
             found.exempt = "signed by its author"
         if not found.exempt:
-            found.files = [self._verify_file(pair, starts) for pair, starts in changes]
+            self._author = "" if by_agent or self._policy.author_counts else commit.email
+            found.files = [self._verify_file(change) for change in changes]
         return found
 
     def _is_signed_by_author(self, commit: _Commit) -> bool:
@@ -195,10 +243,11 @@ class CommitVerifier:
             return False
         armored = b"\n".join(line.partition(b" ")[2] for line in signature) + b"\n"
         signed = b"\n".join(kept) + blank + message
-        signer, _ = self._signatures.signer(signed, armored, commit.time, COMMIT_NAMESPACE)
+        signer, _ = self._signatures.signer(signed, armored, COMMIT_NAMESPACE)
         return signer == commit.email
 
-    def _verify_file(self, pair: BlobPair, starts: Sequence[TreeEntry | None]) -> FileVerification:
+    def _verify_file(self, change: _Change) -> FileVerification:
+        pair, starts = change.pair, change.starts
         found = FileVerification(pair.path)
         people = self._policy.people_for(pair.path)
         if not people:
@@ -240,7 +289,14 @@ class CommitVerifier:
     def _verify_hunks(self, found: FileVerification, pair: BlobPair, people: int) -> None:
         """Look for the hunks of a file in reviews on other bases."""
         before, after = pair.before, pair.after
-        if not self._policy.rebased or before is None or after is None or before.blob == after.blob:
+        # Checks ran on the whole files that were reviewed, not on these.
+        if (
+            not self._policy.rebased
+            or self._policy.checks
+            or before is None
+            or after is None
+            or before.blob == after.blob
+        ):
             found.problem = _change_words(pair)
             return
         if before.mode != after.mode:
@@ -264,16 +320,14 @@ class CommitVerifier:
         found.rebased = not found.lines
 
     def _accepted(self, path: str) -> Iterable[AcceptedReview]:
-        for name, (_, predicate) in self._notes.envelopes.items():
-            for review in predicate.reviews:
-                for file in review.files:
-                    if file.path != path:
-                        continue
-                    signer, key = self._signer(name)
-                    if signer and not (reason := self._missing(review)):
-                        yield AcceptedReview(signer, key, review, file)
-                    elif signer:
-                        self.refused[name] = reason
+        for name, review, file in self._notes.reviews_of(path):
+            signer, key = self._signer(name)
+            if not signer or signer == self._author:
+                continue
+            if reason := self._missing(review):
+                self.refused[name] = reason
+            else:
+                yield AcceptedReview(signer, key, review, file)
 
     def _missing(self, review: Review) -> str:
         """Return what the policy asks and a review does not have; empty if nothing."""
@@ -294,29 +348,27 @@ class CommitVerifier:
             if not self._repository & set(predicate.repository):
                 self.refused[name] = "it is about another repository"
                 return "", ""
-            time = max(self._newest, *(review.time for review in predicate.reviews), 0)
             try:
                 for signature in envelope.signatures:
-                    signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored, time)
+                    signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored)
                     if signer:
                         self._signers[name] = signer, key
-                        break
-                else:
-                    self.refused[name] = "no allowed key signed it"
+                        return signer, key
+                self.refused[name] = "no allowed key signed it"
             except StatementError as error:
                 self.refused[name] = str(error)
+            self._bad_signatures += 1
+            if self._bad_signatures > _MOST_REFUSED:
+                raise GitFailed(
+                    f"More than {_MOST_REFUSED:,} statements about these files have no good signature; nothing was "
+                    "verified."
+                )
         return self._signers[name]
 
 
 def repository_roots(borrowed: BorrowedRepository, tip: str) -> list[str]:
     """Return the root commits of a history: the name of a repository that has no other."""
     return borrowed.query("rev-list", "--max-parents=0", tip).decode().split()
-
-
-def _key(pair: BlobPair) -> str:
-    """Return the blob below which the reviews of a change stand."""
-    entry = pair.after or pair.before
-    return entry.blob if entry else ""
 
 
 def _node(entry: TreeEntry | None) -> _Node:

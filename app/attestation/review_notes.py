@@ -1,13 +1,21 @@
 """Reviews in git's notes: kept by content, so that amend, rebase, squash and cherry-pick don't lose them.
 
-`refs/notes/signoff-reviews` has an envelope as the note of its own blob id, and below each reviewed blob, and below
-each digest of a hunk, the ids of the envelopes that name it, one per line. So two people's notes merge with git's
-strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
+`refs/notes/signoff-reviews` has an envelope as the note of its own blob id; and below the digests of the versions
+that a review leads from and to, and below those of its hunks, the ids of the envelopes, one per line. So two
+people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from app.attestation.statement import Envelope, ReviewPredicate, StatementError, read_envelope
+from app.attestation.statement import (
+    Envelope,
+    Review,
+    ReviewedFile,
+    ReviewPredicate,
+    StatementError,
+    read_envelope,
+    version_digest,
+)
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
@@ -26,6 +34,7 @@ class ReviewNotes:
         self._borrowed = borrowed
         self._tip = borrowed.resolve(REVIEWS)
         self._looked_up: set[str] = set()
+        self._by_path: dict[str, list[tuple[str, Review, ReviewedFile]]] = {}
         self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
         """What was found, by id."""
         self.unreadable: dict[str, str] = {}
@@ -36,13 +45,17 @@ class ReviewNotes:
         """Return whether the repository has any."""
         return bool(self._tip)
 
+    def look_up_versions(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Read the envelopes about files, each a path with a blob. Raises as `look_up` does."""
+        self.look_up(version_digest(path, blob, self._borrowed.hash_name) for path, blob in versions if blob)
+
     def look_up(self, keys: Iterable[str]) -> None:
-        """Read the envelopes that stand below blobs or digests of hunks.
+        """Read the envelopes that stand below digests.
 
         Raises:
             GitFailed: a note is too large, or git cannot read it.
         """
-        wanted = {key for key in keys if key} - self._looked_up
+        wanted = set(keys) - self._looked_up
         self._looked_up |= wanted
         named = {
             line
@@ -60,9 +73,17 @@ class ReviewNotes:
                     raise StatementError("it is missing")
                 if blob_id(text, self._borrowed.hash_name) != name:
                     raise StatementError("it is another than its name says")
-                self.envelopes[name] = read_envelope(text)
+                envelope, predicate = read_envelope(text)
+                self.envelopes[name] = envelope, predicate
+                for review in predicate.reviews:
+                    for file in review.files:
+                        self._by_path.setdefault(file.path, []).append((name, review, file))
             except StatementError as error:
                 self.unreadable[name] = str(error)
+
+    def reviews_of(self, path: str) -> Sequence[tuple[str, Review, ReviewedFile]]:
+        """Return what was found about a path, each with the id of its envelope."""
+        return self._by_path.get(path, ())
 
     def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
@@ -95,7 +116,8 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     _, predicate = read_envelope(envelope)
     name = blob_id(envelope, borrowed.hash_name)
     files = [file for review in predicate.reviews for file in review.files]
-    keys = {file.result or file.base for file in files}
+    versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
+    keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
     notes = ReviewNotes(borrowed)
     before = notes.read(keys)
@@ -104,7 +126,6 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
             b"%s\n" % line for line in sorted({*before.get(key, b"").split(), name.encode()})
         )
         for key in keys
-        if key
     }
     borrowed.write_files(REVIEWS, {**changed, f"{name[:2]}/{name[2:]}": envelope}, "Add reviews")
     return name

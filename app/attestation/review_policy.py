@@ -43,6 +43,8 @@ class ReviewPolicy(BaseModel):
     """Patterns of authors (`NAME <EMAIL>`) that are agents, besides commits with `Assisted-by`."""
     handwritten: Literal["review", "signature"] = "review"
     """What commits without an agent need: reviews, or that an allowed key of their author signed the commit."""
+    author_counts: bool = True
+    """Whether a commit without an agent may be covered by reviews of its author."""
     people: int = Field(default=1, ge=0, le=9)
     """How many different people must have approved a change."""
     unseen_lines: int | None = Field(default=None, ge=0)

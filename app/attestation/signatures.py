@@ -75,23 +75,25 @@ def user_allowed_signers() -> bytes:
 class SignatureVerifier:
     """Verifies signatures against keys that are allowed; keeps nothing but two temporary files."""
 
-    def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str] = ()) -> None:
+    def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
         """Hold the allowed keys.
 
         Args:
             allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
             gpg_keys: Fingerprints of gpg keys in the user's keyring.
+            time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
+                a statement says of its time, whoever made it could choose.
         """
+        self._when = f"-Overify-time={strftime('%Y%m%d%H%M%SZ', gmtime(time))}"
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
 
-    def signer(self, data: bytes, signature: bytes, time: int, namespace: str = NAMESPACE) -> tuple[str, str]:
+    def signer(self, data: bytes, signature: bytes, namespace: str = NAMESPACE) -> tuple[str, str]:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:
             data: What was signed.
             signature: Armored.
-            time: When the key must have been valid, Unix time in seconds.
             namespace: Which the SSH signature must be for.
         """
         if signature.startswith(b"-----BEGIN PGP SIGNATURE-----"):
@@ -100,8 +102,7 @@ class SignatureVerifier:
             allowed, file = Path(name, "allowed"), Path(name, "signature")
             allowed.write_bytes(self._allowed)
             file.write_bytes(signature)
-            when = f"-Overify-time={strftime('%Y%m%d%H%M%SZ', gmtime(time))}"
-            common = ["-f", str(allowed), "-s", str(file), when]
+            common = ["-f", str(allowed), "-s", str(file), self._when]
             try:
                 found = _run(["ssh-keygen", "-Y", "find-principals", *common], b"")
                 for principal in found.decode("utf-8", "replace").splitlines():

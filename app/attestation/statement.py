@@ -191,7 +191,12 @@ def pre_authentication(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
-def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str = "sha1") -> list[tuple[int, HunkDigests]]:
+def version_digest(path: str, blob: str, algorithm: str) -> str:
+    """Return a git blob id that stands for a file with a content, below which its reviews are kept."""
+    return blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
+
+
+def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, HunkDigests]]:
     """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
 
     By these a hunk is known again on another base. Each is the git blob id of the path, the removed and the added

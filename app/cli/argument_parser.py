@@ -256,8 +256,15 @@ def _add_record(commands: Any) -> None:
     about.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposal, such as P7; several in order")
     about.add_argument("--staged", action="store_true", help="instead: for what is in git's index")
     about.add_argument("--into", metavar="FILE", help="put them into the message in this file, as a commit hook does")
-    notes = _command(commands, "notes", "Note on a commit, in git's notes, what was reviewed of it.")
-    notes.add_argument("commit", metavar="COMMIT", nargs="?", default="HEAD", type=_text, help="default: HEAD")
+    notes = _command(commands, "notes", "Note on commits, in git's notes, what was reviewed of them, and sign it.")
+    notes.add_argument(
+        "commit",
+        metavar="COMMIT",
+        nargs="?",
+        default="HEAD",
+        type=_text,
+        help="or a range, which is signed at once (default: HEAD)",
+    )
     notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
     notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
     verify = _command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
@@ -269,6 +276,7 @@ def _add_record(commands: Any) -> None:
         type=_text,
         help="BASE..TIP, or one commit (default: what HEAD has and its upstream has not)",
     )
+    verify.add_argument("--at", metavar="DAY", help="the day on which keys must be valid (default: now)")
     verify.add_argument("--policy", metavar="FILE", help="the policy (default: .signoff/review-policy.toml of BASE)")
 
 

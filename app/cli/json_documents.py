@@ -423,6 +423,8 @@ class NotesDocument(JsonDocument):
     """`signoff notes --json`."""
 
     commit: str
+    """The last that was noted."""
+    commits: int
     decisions: int
     files: int
     lines: int

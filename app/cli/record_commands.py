@@ -217,14 +217,15 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a git note on a commit that says which of its changes were reviewed."""
     from app.attestation.review_notes import REVIEWS
-    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commit
+    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commits
 
-    noted = note_commit(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    noted = note_commits(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
     if arguments.json:
         print_json(NotesDocument.model_validate(noted))
         return ExitCode.DONE
     what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
-    print_line(f"Noted on {noted.commit[:7]}: {what} ({NOTES}).")
+    where = f"{noted.commits} commits" if noted.commits > 1 else noted.commit[:7]
+    print_line(f"Noted on {where}: {what} ({NOTES}).")
     if noted.signed:
         print_line(f"Signed as {noted.signed[:_SHOWN]}, for `signoff verify` ({REVIEWS}).")
     if arguments.git_ai:

@@ -1,6 +1,8 @@
 """`signoff verify`: whether the changes of commits were reviewed, from git alone."""
 
 import argparse
+import time
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from app.attestation.commit_verification import AcceptedReview, CommitVerification, CommitVerifier, FileVerification
@@ -57,7 +59,7 @@ def _verify(borrowed: BorrowedRepository, arguments: argparse.Namespace) -> Exit
             "No keys are allowed to sign: name them in `allowed_signers` or `gpg_keys` of the policy, "
             "or in git's gpg.ssh.allowedSignersFile."
         )
-    verifier = CommitVerifier(borrowed, policy, SignatureVerifier(allowed, policy.gpg_keys))
+    verifier = CommitVerifier(borrowed, policy, SignatureVerifier(allowed, policy.gpg_keys, _time(arguments.at)))
     commits = verifier.verify(base, tip)
     if not commits:
         raise CommandError("There is no commit in this range; nothing was verified.")
@@ -93,6 +95,16 @@ def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
     if not base:
         raise CommandError(f"There is no commit {first!r} here.")
     return base, tip
+
+
+def _time(day: str | None) -> float:
+    """Return the end of a day, of UTC; the present without one."""
+    if day is None:
+        return time.time()
+    try:
+        return datetime.combine(date.fromisoformat(day), datetime.max.time(), UTC).timestamp()
+    except ValueError as error:
+        raise CommandError(f"{day!r} is no day; write it as 2026-01-31.", ExitCode.USAGE) from error
 
 
 def _policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:

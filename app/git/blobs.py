@@ -46,16 +46,20 @@ class BlobPair:
     after: TreeEntry | None
 
 
-def parse_raw_diff(raw: bytes) -> list[BlobPair]:
-    """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`)."""
+def parse_raw_diff(raw: bytes, most: int = MOST_FILES) -> list[BlobPair]:
+    """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`).
+
+    Raises:
+        GitFailed: there are more than `most` files.
+    """
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
     found: list[BlobPair] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         # A path that two branches left in conflict comes twice, first without a side to compare with.
         found.append(BlobPair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
-    if len(found) > MOST_FILES:
-        raise GitFailed(f"{len(found):,} files are changed, and the most is {MOST_FILES:,}; name a path, or less.")
+    if len(found) > most:
+        raise GitFailed(f"{len(found):,} files are changed, and the most is {most:,}; name a path, or less.")
     return found
 
 

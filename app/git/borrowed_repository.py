@@ -119,13 +119,14 @@ class BorrowedRepository:
         """Return the last value of a setting; empty if it is not set."""
         return (self.settings.get(key) or [""])[-1]
 
-    def query(self, *arguments: str, data: bytes = b"", index: Path | None = None) -> bytes:
+    def query(self, *arguments: str, data: bytes = b"", index: Path | None = None, most: int = 0) -> bytes:
         """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
             arguments: After `git`.
             data: For standard input.
             index: The index to work with; None for theirs.
+            most: The highest exit code that is an answer rather than a failure.
         """
         environment = {
             **self._plain,
@@ -136,7 +137,7 @@ class BorrowedRepository:
         data_settings = [
             part for key in sorted(_DATA) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
         ]
-        return run_git(self.top, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data)
+        return run_git(self.top, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, most=most)
 
     def resolve(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.

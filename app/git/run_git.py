@@ -30,6 +30,7 @@ def run_git(
     *,
     data: bytes = b"",
     seconds: float = SECONDS,
+    most: int = 0,
 ) -> bytes:
     """Run git and return its standard output.
 
@@ -39,6 +40,7 @@ def run_git(
         environment: All of it; git does not get the keys of endpoints that are in it.
         data: For its standard input.
         seconds: How long it may take.
+        most: The highest exit code that is an answer rather than a failure.
 
     Raises:
         GitFailed: with git's own words.
@@ -66,7 +68,7 @@ def run_git(
         raise GitFailed(f"Git took longer than {seconds:.0f} s; nothing was done.") from error
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
-    if process.returncode:
+    if not 0 <= process.returncode <= most:
         raise GitFailed(error_sentence(said) or f"Git failed with {process.returncode}.")
     return output
 

@@ -46,14 +46,16 @@ _GIT_AI = "authorship/3.0.0"
 
 
 @dataclass(frozen=True, slots=True)
-class CommitNote:
-    """The note written on a commit."""
+class CommitNotes:
+    """The notes written on one or more commits."""
 
     commit: str
+    """The last of them."""
+    commits: int
     decisions: int
     files: int
     lines: int
-    """Lines that git-ai's note attributes; 0 without it."""
+    """Lines that git-ai's notes attribute; 0 without them."""
     signed: str
     """The id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
 
@@ -99,38 +101,55 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
     return [commit for commit, _, review in found if review.startswith("signoff ")]
 
 
-def note_commit(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNote:
-    """Write what the record says of a commit into git's notes.
+def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes:
+    """Write what the record says of commits into git's notes, and sign it once.
 
     Args:
         runtime: The open workspace.
-        name: The commit.
+        name: A commit, or a range as `git log` takes it; commits of it that the record does not know get no note.
         git_ai: Whether also in the format of git-ai.
         denials: Whether with the numbers of the hunks that were denied.
 
     Raises:
-        GitFailed: there is no such commit, or the record knows nothing of it.
+        GitFailed: there is no such commit, the record knows nothing of any, or the key cannot sign.
     """
+    signed: dict[int, RecordEntry] = {}
+    noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        commit = borrowed.resolve(name)
-        if not commit:
-            raise GitFailed(f"There is no commit {name!r} here.")
-        raw = borrowed.query("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
-        found = _steps(runtime, borrowed, parse_raw_diff(raw))
-        if not found:
-            raise GitFailed(f"The record knows nothing of what {commit[:7]} changes; nothing was noted.")
-        entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
-        document = {
-            "version": 1,
-            "decisions": [_decision_document(entries[number], denials) for number in sorted(entries)],
-        }
-        borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
-        lines = 0
-        if git_ai:
-            text, lines = _git_ai(runtime, commit, found)
-            borrowed.write_note(GIT_AI_NOTES, commit, text)
-        signed = _sign(runtime, borrowed, commit, [entries[number] for number in sorted(entries)])
-    return CommitNote(commit, len(entries), len(found), lines, signed)
+        for commit in commits_of(borrowed, name):
+            raw = borrowed.query("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
+            if not (found := _steps(runtime, borrowed, parse_raw_diff(raw))):
+                continue
+            entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
+            document = {
+                "version": 1,
+                "decisions": [_decision_document(entries[number], denials) for number in sorted(entries)],
+            }
+            borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
+            if git_ai:
+                text, attributed = _git_ai(runtime, commit, found)
+                borrowed.write_note(GIT_AI_NOTES, commit, text)
+                lines += attributed
+            noted.append(commit)
+            files += len(found)
+            signed |= entries
+        if not noted:
+            raise GitFailed(f"The record knows nothing of what {name} changes; nothing was noted.")
+        statement = _sign(runtime, borrowed, noted[-1], [signed[number] for number in sorted(signed)])
+    return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
+
+
+def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
+    """Return the commits that a name or a range means, oldest first; raises GitFailed if there are none."""
+    first, dots, last = name.partition("..")
+    tip = borrowed.resolve((last.removeprefix(".") or "HEAD") if dots else name)
+    if not tip:
+        raise GitFailed(f"There is no commit {name!r} here.")
+    if not dots:
+        return [tip]
+    if not (base := borrowed.resolve(first or "HEAD")):
+        raise GitFailed(f"There is no commit {first!r} here.")
+    return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
 def _sign(runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, entries: Sequence[RecordEntry]) -> str:

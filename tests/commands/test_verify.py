@@ -1,0 +1,586 @@
+"""What `signoff verify` accepts and refuses, from git alone."""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.attestation.review_notes import REVIEWS
+from app.attestation.statement import pre_authentication
+from app.cli.main import main
+from app.runtime.open_workspace import open_runtime
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+
+LINES = "".join(f"line {number}\n" for number in range(40))
+POLICY = 'repository = "example"\nallowed_signers = "signers"\n'
+POLICY_FILE = ".signoff/review-policy.toml"
+PEOPLE = ("ann", "bob", "old", "eve")
+"""The keys: two that are allowed, one that is not any more, one that never was."""
+
+
+def git(root: Path, *words: str, data: bytes | None = None) -> str:
+    done = subprocess.run(["git", "-C", str(root), *words], input=data, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode().strip()
+
+
+def run(*words: str) -> tuple[int, str]:
+    """Return the exit code of a command and all that it prints."""
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        code = main([*words])
+    out.seek(0)
+    return int(code), out.read()
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("keys")
+    for name in PEOPLE:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    return folder
+
+
+class Project:
+    """A repository with a policy, in which people review changes."""
+
+    def __init__(self, root: Path, keys: Path) -> None:
+        self.root = root
+        self.keys = keys
+        root.mkdir(parents=True)
+        git(root, "init", "--quiet", "-b", "main")
+        self.become("ann")
+        git(root, "config", "gpg.format", "ssh")
+        self.write("a.txt", LINES)
+        self.write("b.txt", "b\n")
+        self.write(POLICY_FILE, POLICY)
+        self.write("signers", self.signers("ann", "bob") + self.signers("old", options='valid-before="20200101" '))
+        self.base = self.commit("start")
+
+    def signers(self, *names: str, options: str = "") -> str:
+        return "".join(f"{name}@x.org {options}{(self.keys / f'{name}.pub').read_text()}" for name in names)
+
+    def become(self, name: str) -> None:
+        """Let somebody else work in the repository."""
+        for key, value in (("user.name", name), ("user.email", f"{name}@x.org")):
+            git(self.root, "config", key, value)
+        git(self.root, "config", "user.signingkey", str(self.keys / name))
+
+    def write(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def read(self, path: str = "a.txt") -> str:
+        return (self.root / path).read_text()
+
+    def commit(self, subject: str, *more: str) -> str:
+        git(self.root, "add", "--all")
+        git(self.root, "commit", "--quiet", "-m", subject, *more)
+        return git(self.root, "rev-parse", "HEAD")
+
+    def review(self, subject: str, changes: dict[str, str | None], *, sign: bool = True) -> str:
+        """Stage changes, approve and commit them; the commit."""
+        runtime = open_runtime(self.root, {}, {})
+        draft = runtime.service.draft("s1")
+        for path, text in changes.items():
+            if text is None:
+                draft.delete(path)
+            else:
+                draft.write(path, text)
+        runtime.service.approve(runtime.service.stage(draft, subject).id)
+        runtime.close()
+        commit = self.commit(subject)
+        if sign:
+            assert run("notes")[0] == 0
+        return commit
+
+    def replace(self, old: str, new: str, subject: str = "change") -> str:
+        return self.review(subject, {"a.txt": self.read().replace(f"{old}\n", f"{new}\n")})
+
+    def verify(self, *words: str) -> tuple[int, str]:
+        return run("verify", f"{self.base}..HEAD", *words)
+
+    def envelopes(self) -> list[str]:
+        """Return the ids of the signed statements."""
+        listed = [line.split() for line in git(self.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
+        return [blob for blob, key in listed if blob == key]
+
+    def forge(self, change: Callable[[dict[str, Any]], None], sign: Callable[[bytes], bytes] | None = None) -> None:
+        """Put another statement in the place of the only one, with its signature or with another."""
+        [old] = self.envelopes()
+        envelope = json.loads(git(self.root, "cat-file", "blob", old))
+        statement = json.loads(base64.b64decode(envelope["payload"]))
+        change(statement)
+        payload = json.dumps(statement).encode()
+        envelope["payload"] = base64.b64encode(payload).decode()
+        if sign is not None:
+            envelope["signatures"] = [{"sig": base64.b64encode(sign(pre_authentication(payload))).decode()}]
+        new = git(self.root, "hash-object", "-w", "--stdin", data=json.dumps(envelope).encode())
+        listed = [line.split() for line in git(self.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
+        for blob, key in listed:
+            if blob != key:
+                text = git(self.root, "cat-file", "blob", blob).replace(old, new)
+                git(self.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-m", text, key)
+        git(self.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-C", new, new)
+        git(self.root, "notes", f"--ref={REVIEWS}", "remove", old)
+
+    def signature(self, name: str, namespace: str = "review@signoff") -> Callable[[bytes], bytes]:
+        words = ["ssh-keygen", "-Y", "sign", "-n", namespace, "-f", str(self.keys / name)]
+        return lambda data: subprocess.run(words, input=data, capture_output=True, check=True).stdout
+
+    def set_policy(self, text: str) -> None:
+        self.write(POLICY_FILE, text)
+        self.base = self.commit("policy")
+
+
+@pytest.fixture
+def project(tmp_path: Path, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    project = Project(tmp_path / "ws", keys)
+    monkeypatch.chdir(project.root)
+    return project
+
+
+def amend(project: Project) -> None:
+    git(project.root, "add", "--all")
+    git(project.root, "commit", "--quiet", "--amend", "-m", "amended")
+
+
+def a_line_slipped_in(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.write("a.txt", project.read() + "more\n")
+    amend(project)
+
+
+def a_line_slipped_into_the_reviewed_hunk(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.write("a.txt", project.read().replace("three\n", "three\nevil\n"))
+    amend(project)
+
+
+def a_file_slipped_in(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.write("c.txt", "c\n")
+    amend(project)
+
+
+def a_file_removed(project: Project) -> None:
+    project.replace("line 3", "three")
+    (project.root / "b.txt").unlink()
+    amend(project)
+
+
+def a_mode_changed(project: Project) -> None:
+    project.replace("line 3", "three")
+    (project.root / "a.txt").chmod(0o755)
+    amend(project)
+
+
+def a_file_renamed(project: Project) -> None:
+    project.replace("line 3", "three")
+    git(project.root, "mv", "a.txt", "c.txt")
+    amend(project)
+
+
+def a_link_in_its_place(project: Project) -> None:
+    project.review("a file", {"c.txt": "a.txt"})
+    (project.root / "c.txt").unlink()
+    (project.root / "c.txt").symlink_to("a.txt")
+    amend(project)
+
+
+def a_submodule_added(project: Project) -> None:
+    project.replace("line 3", "three")
+    git(project.root, "update-index", "--add", "--cacheinfo", f"160000,{project.base},sub")
+    git(project.root, "commit", "--quiet", "--amend", "-m", "amended")
+
+
+def a_statement_forged(project: Project) -> None:
+    project.review("new", {"c.txt": "c\n"})
+    project.write("c.txt", "evil\n")
+    amend(project)
+    blob = git(project.root, "rev-parse", "HEAD:c.txt")
+
+    def change(statement: dict[str, Any]) -> None:
+        statement["predicate"]["reviews"][0]["files"][0]["result"] = blob
+
+    project.forge(change)
+
+
+def a_statement_of_a_key_that_is_not_allowed(project: Project) -> None:
+    project.become("eve")
+    project.replace("line 3", "three")
+
+
+def a_statement_of_a_key_that_has_expired(project: Project) -> None:
+    project.become("old")
+    project.replace("line 3", "three")
+
+
+def a_statement_signed_for_another_purpose(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.forge(lambda statement: None, project.signature("ann", "git"))
+
+
+def a_statement_copied_to_another_commit(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.write("b.txt", "evil\n")
+    project.commit("another")
+    git(project.root, "notes", "--ref=signoff", "copy", "HEAD~1", "HEAD")
+
+
+def statements_dropped(project: Project) -> None:
+    project.replace("line 3", "three")
+    git(project.root, "update-ref", "-d", REVIEWS)
+
+
+def reviews_in_another_order(project: Project) -> None:
+    project.replace("line 3", "three")
+    second = project.replace("three", "four")
+    text = project.read()
+    git(project.root, "reset", "--quiet", "--hard", project.base)
+    project.write("a.txt", text)
+    project.commit("the second first")
+    git(project.root, "checkout", "--quiet", f"{second}~1", "--", "a.txt")
+    project.commit("and then the first")
+
+
+def a_review_replayed_from_another_repository(project: Project) -> None:
+    other = project.root.parent / "other"
+    shutil.copytree(project.root, other)
+    git(other, "config", "user.name", "ann")
+    (other / POLICY_FILE).write_text(POLICY.replace("example", "elsewhere"))
+    git(other, "commit", "--quiet", "--all", "-m", "named")
+    there = Path.cwd()
+    os.chdir(other)
+    root, project.root = project.root, other
+    project.replace("line 3", "three")
+    os.chdir(there)
+    project.root = root
+    git(root, "fetch", "--quiet", str(other), f"{REVIEWS}:{REVIEWS}")
+    project.write("a.txt", project.read().replace("line 3\n", "three\n"))
+    project.commit("replayed")
+
+
+def the_policy_changed_in_the_range(project: Project) -> None:
+    project.write(POLICY_FILE, POLICY + "people = 0\n")
+    project.commit("policy")
+    project.write("a.txt", "evil\n")
+    project.commit("evil")
+
+
+def the_signers_changed_in_the_range(project: Project) -> None:
+    project.write("signers", project.signers("ann", "eve"))
+    project.commit("signers")
+    project.become("eve")
+    project.replace("line 3", "three")
+
+
+def a_line_slipped_into_a_merge(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 30", "thirty")
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 3", "three")
+    git(project.root, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    project.write("b.txt", "evil\n")
+    project.commit("merge")
+
+
+def a_reviewed_change_dropped_in_a_merge(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 30", "thirty")
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 3", "three")
+    git(project.root, "merge", "--quiet", "--strategy=ours", "side", "-m", "merge")
+
+
+def what_was_approved_undone(project: Project) -> None:
+    project.replace("line 3", "three")
+    git(project.root, "revert", "--no-edit", "HEAD")
+
+
+def a_key_under_two_names(project: Project) -> None:
+    project.set_policy(POLICY + "people = 2\n")
+    project.write("signers", project.signers("ann") + f"anna@x.org {(project.keys / 'ann.pub').read_text()}")
+    project.base = project.commit("signers")
+    project.replace("line 3", "three")
+    project.forge(lambda statement: None, project.signature("ann"))
+    assert run("notes")[0] == 0
+
+
+TAMPERING = (
+    a_line_slipped_in,
+    a_line_slipped_into_the_reviewed_hunk,
+    a_file_slipped_in,
+    a_file_removed,
+    a_mode_changed,
+    a_file_renamed,
+    a_link_in_its_place,
+    a_submodule_added,
+    a_statement_forged,
+    a_statement_of_a_key_that_is_not_allowed,
+    a_statement_of_a_key_that_has_expired,
+    a_statement_signed_for_another_purpose,
+    a_statement_copied_to_another_commit,
+    statements_dropped,
+    reviews_in_another_order,
+    a_review_replayed_from_another_repository,
+    the_policy_changed_in_the_range,
+    the_signers_changed_in_the_range,
+    a_line_slipped_into_a_merge,
+    a_reviewed_change_dropped_in_a_merge,
+    what_was_approved_undone,
+    a_key_under_two_names,
+)
+
+
+@pytest.mark.parametrize("tamper", TAMPERING, ids=lambda tamper: tamper.__name__)
+def test_tampering_is_refused(project: Project, tamper: Callable[[Project], None]) -> None:
+    tamper(project)
+    code, said = project.verify()
+    assert code == 3, said
+    assert "not reviewed" in said or "which no review covers" in said
+
+
+def plain(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.review("more", {"c.txt": "c\n", "b.txt": None})
+    project.replace("three", "four")
+
+
+def amended(project: Project) -> None:
+    plain(project)
+    git(project.root, "commit", "--quiet", "--amend", "-m", "other words")
+
+
+def rebased(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    plain(project)
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 30", "thirty")
+    project.base = git(project.root, "rev-parse", "HEAD")
+    git(project.root, "checkout", "--quiet", "side")
+    git(project.root, "rebase", "--quiet", "main")
+
+
+def squashed(project: Project) -> None:
+    plain(project)
+    git(project.root, "reset", "--quiet", "--soft", project.base)
+    git(project.root, "commit", "--quiet", "-m", "all in one")
+
+
+def squashed_with_a_removal(project: Project) -> None:
+    project.review("more", {"b.txt": "b\nb\n"})
+    project.review("less", {"b.txt": None})
+    git(project.root, "reset", "--quiet", "--soft", project.base)
+    git(project.root, "commit", "--quiet", "-m", "all in one")
+
+
+def picked(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 3", "three")
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 30", "thirty")
+    git(project.root, "cherry-pick", "side")
+
+
+def merged(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 3", "three")
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 30", "thirty")
+    git(project.root, "merge", "--quiet", "--no-ff", "side", "-m", "merge")
+
+
+def merged_with_a_reviewed_resolution(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 3", "three")
+    git(project.root, "checkout", "--quiet", "main")
+    project.replace("line 3", "drei")
+    subprocess.run(["git", "merge", "--quiet", "side"], cwd=project.root, capture_output=True, check=False)
+    git(project.root, "checkout", "--ours", "a.txt")
+    project.replace("drei", "three or drei", "merge")
+
+
+def committed_in_parts(project: Project) -> None:
+    text = project.read()
+    project.review("both", {"a.txt": text.replace("line 3\n", "three\n").replace("line 30\n", "thirty\n")})
+    whole = project.read()
+    git(project.root, "reset", "--quiet", "--hard", project.base)
+    project.write("a.txt", text.replace("line 3\n", "three\n"))
+    project.commit("one hunk")
+    project.write("a.txt", whole)
+    project.commit("the other")
+
+
+def an_empty_commit(project: Project) -> None:
+    plain(project)
+    git(project.root, "commit", "--quiet", "--allow-empty", "-m", "nothing")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        plain,
+        amended,
+        rebased,
+        squashed,
+        squashed_with_a_removal,
+        picked,
+        merged,
+        merged_with_a_reviewed_resolution,
+        committed_in_parts,
+        an_empty_commit,
+    ],
+    ids=lambda change: change.__name__,
+)
+def test_what_was_reviewed_is_accepted_after_what_git_does(
+    project: Project, change: Callable[[Project], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(project)
+    # In a fresh clone, without anything of signoff's.
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(clone / ".git"))
+    git(clone / ".git", "config", "core.bare", "false")
+    git(clone / ".git", "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "none"))
+    monkeypatch.chdir(clone)
+    code, said = project.verify()
+    assert code == 0, said
+    assert "ann@x.org" in said
+    assert not (tmp_path / "none").exists()
+
+
+def test_two_people_sign_in_two_clones_and_the_notes_merge(project: Project, tmp_path: Path) -> None:
+    project.set_policy(POLICY + "people = 2\n")
+    project.replace("line 3", "three")
+    assert project.verify()[0] == 3
+    git(project.root, "update-ref", "refs/notes/ann", REVIEWS)
+    git(project.root, "update-ref", "-d", REVIEWS)
+    project.become("bob")
+    assert run("notes")[0] == 0
+    git(project.root, "notes", f"--ref={REVIEWS}", "merge", "--strategy=cat_sort_uniq", "refs/notes/ann")
+    code, said = project.verify()
+    assert code == 0, said
+    assert "ann@x.org" in said
+    assert "bob@x.org" in said
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"),
+    [
+        ("unseen_lines = 0\n", 3),
+        ('checks = ["tests"]\n', 3),
+        ('commits = "agents"\n', 0),
+        ('commits = "agents"\nagents = ["ann *"]\n', 0),
+        ("author_counts = false\n", 3),
+        ('[[paths]]\nmatch = ["*.txt"]\npeople = 2\n', 3),
+        ('people = 2\n[[paths]]\nmatch = ["a.*"]\npeople = 1\n', 0),
+        ("rebased = false\n", 0),
+        ("unknown = 1\n", 1),
+        ("people = \n", 1),
+    ],
+)
+def test_the_policy_of_the_base_says_what_is_asked(project: Project, policy: str, code: int) -> None:
+    project.set_policy(POLICY + policy)
+    project.replace("line 3", "three")
+    found, said = project.verify()
+    assert found == code, said
+    if code == 1:
+        assert len(said.splitlines()) == 1
+        assert POLICY_FILE in said
+
+
+def test_an_author_may_sign_a_commit_instead(project: Project) -> None:
+    project.set_policy(POLICY + 'handwritten = "signature"\n')
+    project.write("b.txt", "by hand\n")
+    project.commit("by hand", "--gpg-sign")
+    assert project.verify()[0] == 0
+    project.write("b.txt", "by an agent\n")
+    project.commit("by an agent\n\nAssisted-by: agent:model", "--gpg-sign")
+    assert project.verify()[0] == 3
+    git(project.root, "reset", "--quiet", "--hard", "HEAD~1")
+    project.write("b.txt", "by hand again\n")
+    project.commit("signed by another", "--gpg-sign", "--author=bob <bob@x.org>")
+    assert project.verify()[0] == 3
+
+
+def test_a_range_is_signed_at_once(project: Project) -> None:
+    project.review("one", {"a.txt": "one\n"}, sign=False)
+    project.review("two", {"b.txt": "two\n"}, sign=False)
+    code, said = run("notes", f"{project.base}..HEAD")
+    assert code == 0, said
+    assert "2 commits" in said
+    assert len(project.envelopes()) == 1
+    assert project.verify()[0] == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("HEAD..HEAD",), ("nowhere",), ("HEAD", "--at", "soon"), ("--policy", "none.toml")]
+)
+def test_nothing_verified_is_no_success(project: Project, words: tuple[str, ...]) -> None:
+    code, said = run("verify", *words)
+    assert code in (1, 2)
+    assert len(said.splitlines()) == 1
+
+
+def test_a_shallow_clone_says_so(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain(project)
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--depth=2", f"file://{project.root}", str(clone))
+    git(clone, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
+    monkeypatch.chdir(clone)
+    assert run("verify", "HEAD~1..HEAD")[0] == 0
+    code, said = run("verify", "HEAD~1")
+    assert code == 1
+    assert "shallow" in said
+
+
+def large(project: Project) -> bytes:
+    return b"x" * (17 << 20)
+
+
+def many(project: Project) -> bytes:
+    return b"".join(b"%040x\n" % number for number in range(150_000))
+
+
+@pytest.mark.parametrize("text", [large, many])
+def test_hostile_notes_end_with_a_line(project: Project, text: Callable[[Project], bytes]) -> None:
+    project.replace("line 3", "three")
+    keys = [line.split()[1] for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
+    blob = git(project.root, "hash-object", "-w", "--stdin", data=text(project))
+    for key in keys:
+        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-C", blob, key)
+    code, said = project.verify()
+    assert code == 1
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"\xff\x1b[31m", b'{"payload": "", "signatures": []}', b"../x\n"])
+def test_a_note_that_is_none_covers_nothing(project: Project, text: bytes) -> None:
+    project.replace("line 3", "three")
+    blob = git(project.root, "hash-object", "-w", "--stdin", data=text)
+    for name in project.envelopes():
+        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-C", blob, name)
+    code, said = project.verify()
+    assert code == 3
+    assert "\x1b" not in said
+
+
+def test_hostile_names_are_shown_as_what_they_are(project: Project) -> None:
+    project.replace("line 3", "three")
+    project.write("\x1b[31mred\n✓ a.txt: reviewed", "x\n")
+    project.commit("\x1b[2J cleared")
+    code, said = project.verify()
+    assert code == 3
+    assert "\x1b" not in said
+    assert "\n✓ a.txt: reviewed" not in said
