@@ -117,8 +117,6 @@ class CommitVerifier:
         self._policy = policy
         self._signatures = signatures
         self._notes = ReviewNotes(borrowed)
-        shallow = borrowed.own / "shallow"
-        self._shallow = frozenset(shallow.read_text("ascii").split()) if shallow.exists() else frozenset[str]()
         self._signers: dict[str, tuple[str, str]] = {}
         self._repository: frozenset[str] = frozenset()
         self._author = ""
@@ -138,7 +136,7 @@ class CommitVerifier:
             GitFailed: the repository, or a note in it, cannot be read.
         """
         commits = self._commits(base, tip)
-        if cut := self._shallow & {commit.name for commit in commits}:
+        if cut := self._borrowed.shallow_commits & {commit.name for commit in commits}:
             raise GitFailed(
                 f"The clone is shallow: what {min(cut)[:_SHOWN]} started from is missing; `git fetch --unshallow`."
             )
@@ -148,6 +146,14 @@ class CommitVerifier:
         verified = [self._verify_commit(commit, changes[commit.name]) for commit in commits]
         self.refused |= self._notes.unreadable
         return verified
+
+    def check_statements(self, tip: str) -> int:
+        """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
+        self._repository = self._identity(tip)
+        self._notes.read_all()
+        good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
+        self.refused |= self._notes.unreadable
+        return good
 
     def _commits(self, base: str, tip: str) -> list[_Commit]:
         form = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
@@ -166,7 +172,7 @@ class CommitVerifier:
         """Return what a review must name as its repository, one of them."""
         if self._policy.repository:
             return frozenset({self._policy.repository})
-        if self._shallow:
+        if self._borrowed.shallow_commits:
             raise GitFailed(
                 "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
                 "or give the repository a name in the policy."

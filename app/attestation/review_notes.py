@@ -21,6 +21,8 @@ from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
 
 REVIEWS = "refs/notes/signoff-reviews"
+_FETCHED = "refs/notes/*/signoff-reviews"
+"""Those of remotes, as `signoff notes --install` has git fetch them."""
 _LARGEST = 16 << 20
 """Bytes of a note that is read."""
 _MOST = 100_000
@@ -32,18 +34,14 @@ class ReviewNotes:
 
     def __init__(self, borrowed: BorrowedRepository) -> None:
         self._borrowed = borrowed
-        self._tip = borrowed.resolve(REVIEWS)
+        names = borrowed.references(REVIEWS, _FETCHED)
+        self._tips = [tip for tip in (borrowed.resolve(name) for name in names) if tip]
         self._looked_up: set[str] = set()
         self._by_path: dict[str, list[tuple[str, Review, ReviewedFile]]] = {}
         self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
         """What was found, by id."""
         self.unreadable: dict[str, str] = {}
         """Envelopes that were named and cannot be read, with the reason."""
-
-    @property
-    def exist(self) -> bool:
-        """Return whether the repository has any."""
-        return bool(self._tip)
 
     def look_up_versions(self, versions: Iterable[tuple[str, str]]) -> None:
         """Read the envelopes about files, each a path with a blob. Raises as `look_up` does."""
@@ -65,6 +63,21 @@ class ReviewNotes:
         }
         if len(named) + len(self.envelopes) > _MOST:
             raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
+        self._read_envelopes(named)
+
+    def read_all(self) -> None:
+        """Read every envelope. Raises as `look_up` does."""
+        named = set()
+        for tip in self._tips:
+            for line in self._borrowed.query("ls-tree", "-r", tip).decode("ascii", "replace").splitlines():
+                facts, _, path = line.partition("\t")
+                if facts.split()[2] == path.replace("/", ""):
+                    named.add(facts.split()[2])
+        if len(named) > _MOST:
+            raise GitFailed(f"{REVIEWS} has more than {_MOST:,} reviews; nothing was verified.")
+        self._read_envelopes(named)
+
+    def _read_envelopes(self, named: Iterable[str]) -> None:
         texts = self.read(named)
         for name in sorted(named):
             text = texts.get(name)
@@ -88,12 +101,15 @@ class ReviewNotes:
     def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
         keys = [key for key in sorted(keys) if key.isalnum()]
-        if not self._tip or not keys:
+        if not self._tips or not keys:
             return {}
         forms = [
-            (key, form) for key in keys for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
+            (key, f"{tip}:{form}")
+            for key in keys
+            for tip in self._tips
+            for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
         ]
-        asked = "".join(f"{self._tip}:{form}\n" for _, form in forms).encode()
+        asked = "".join(f"{form}\n" for _, form in forms).encode()
         said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objectsize)", data=asked)
         found: dict[str, list[str]] = {}
         for (key, _), line in zip(forms, said.decode("utf-8", "replace").splitlines(), strict=True):
@@ -104,11 +120,11 @@ class ReviewNotes:
                 found.setdefault(key, []).append(blob)
         blobs = sorted({blob for blobs in found.values() for blob in blobs})
         contents = self._borrowed.blobs(blobs)
-        return {key: b"\n".join(contents[blob] for blob in blobs) for key, blobs in found.items()}
+        return {key: b"\n".join(contents[blob] for blob in dict.fromkeys(blobs)) for key, blobs in found.items()}
 
 
 def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
-    """Write an envelope to the notes, below all that it names; return its id.
+    """Write an envelope to the notes, with what was fetched of others; return its id.
 
     Raises:
         GitFailed: git cannot write the notes.
@@ -119,6 +135,8 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
+    for fetched in borrowed.references(_FETCHED):
+        borrowed.merge_notes(REVIEWS, fetched)
     notes = ReviewNotes(borrowed)
     before = notes.read(keys)
     changed = {

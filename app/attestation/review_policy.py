@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.attestation.signatures import user_allowed_signers
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 
@@ -82,6 +83,26 @@ def committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
     """Return the policy that a commit has; the default one if it has none. Raises GitFailed for a wrong one."""
     text = committed_file(borrowed, commit, POLICY_PATH)
     return ReviewPolicy() if text is None else parse_policy(text, f"{POLICY_PATH} of {commit[:7]}")
+
+
+def allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: str) -> bytes:
+    """Return the allowed SSH keys: of the file in a commit that the policy names, or of the user's git configuration.
+
+    Raises:
+        GitFailed: there is no such file, or no keys are named anywhere.
+    """
+    if policy.allowed_signers:
+        allowed = committed_file(borrowed, commit, policy.allowed_signers) if commit else None
+        if allowed is None:
+            raise GitFailed(f"{policy.allowed_signers}, which the policy names, is not in the base of the range.")
+    else:
+        allowed = user_allowed_signers()
+    if not allowed.strip() and not policy.gpg_keys:
+        raise GitFailed(
+            "No keys are allowed to sign: name them in `allowed_signers` or `gpg_keys` of the policy, "
+            "or in git's gpg.ssh.allowedSignersFile."
+        )
+    return allowed
 
 
 def committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:

@@ -276,6 +276,12 @@ def _add_record(commands: Any) -> None:
         type=_text,
         help="BASE..TIP, or one commit (default: what HEAD has and its upstream has not)",
     )
+    verify.add_argument(
+        "--format",
+        choices=("text", "github", "sarif", "badge"),
+        default="text",
+        help="annotations for GitHub Actions, SARIF, or a badge of shields.io (default: text)",
+    )
     verify.add_argument("--at", metavar="DAY", help="the day on which keys must be valid (default: now)")
     verify.add_argument("--policy", metavar="FILE", help="the policy (default: .signoff/review-policy.toml of BASE)")
 

@@ -417,6 +417,10 @@ class VerifyDocument(JsonDocument):
     files: int
     """Files that decisions have written."""
     changed_since: list[MovedLine]
+    statements: int
+    """Signed statements in git's notes that are good."""
+    bad_statements: dict[str, str]
+    """Those that are not, by id, with the reason."""
 
 
 class NotesDocument(JsonDocument):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from app.sandbox.captured_changes import describe_ignored
 from app.storage.record_check import RecordCheck
 from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore
 from app.text.plural import plural
+from app.workspace.git_repository import find_repository
 
 _SHOWN = 12
 """Digits of a hash that a person compares by eye."""
@@ -107,6 +109,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     differences = list(RecordCheck(runtime.database, runtime.name, verified).differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
+    statements, bad, unchecked = _check_statements(runtime.workspace.root)
     signed = _signed(verified.entries)
     moved = [MovedLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
     if arguments.json:
@@ -119,11 +122,48 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
                 unknown=unknown,
                 files=len(signed),
                 changed_since=moved,
+                statements=statements,
+                bad_statements=bad,
             )
         )
     else:
         _tell(verified, differences, unknown, len(signed), moved)
-    return ExitCode.REFUSED if verified.broken or differences or unknown else ExitCode.DONE
+        for name, reason in sorted(bad.items()):
+            print_error(f"Signed statement {name[:_SHOWN]} is not good: {reason}.")
+        if statements:
+            print_line(
+                f"{plural(statements, 'signed statement')} in git's notes: good. `signoff verify` follows them."
+            )
+        if unchecked:
+            print_error(unchecked)
+    return ExitCode.REFUSED if verified.broken or differences or unknown or bad else ExitCode.DONE
+
+
+def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
+    """Check the signed statements in git's notes.
+
+    Returns:
+        How many are good, why each other is not, and why they could not be checked, if so.
+    """
+    from app.attestation.commit_verification import CommitVerifier
+    from app.attestation.review_notes import REVIEWS
+    from app.attestation.review_policy import allowed_signers, committed_policy
+    from app.attestation.signatures import SignatureVerifier
+    from app.git.borrowed_repository import BorrowedRepository
+    from app.git.run_git import GitFailed
+
+    if find_repository(root) is None:
+        return 0, {}, ""
+    with BorrowedRepository(root) as borrowed:
+        if not borrowed.references(REVIEWS) or not (head := borrowed.resolve("HEAD")):
+            return 0, {}, ""
+        try:
+            policy = committed_policy(borrowed, head)
+            keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
+            verifier = CommitVerifier(borrowed, policy, keys)
+            return verifier.check_statements(head), verifier.refused, ""
+        except GitFailed as error:
+            return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
 
 def _tell(

@@ -169,23 +169,19 @@ class BorrowedRepository:
 
     def write_object(self, *arguments: str, data: bytes) -> bytes:
         """Run a git command that writes a commit of the user into the temporary repository."""
-        identity = [
-            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
-        ]
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
-        return run_git(self.own, [*_NOTHING_RUNS, *identity, *arguments], environment, data=data, seconds=SECONDS)
+        return run_git(
+            self.own, [*_NOTHING_RUNS, *self._identity, *arguments], environment, data=data, seconds=SECONDS
+        )
 
     def write_note(self, reference: str, commit: str, text: str) -> None:
         """Write a note on a commit of the user's repository, replacing an earlier one: the only thing ever written
         there.
         """
-        identity = [
-            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
-        ]
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
         add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
         data = text.encode("utf-8", "surrogateescape")
-        run_git(self.own, [*_NOTHING_RUNS, *identity, *add], environment, data=data, seconds=SECONDS)
+        run_git(self.own, [*_NOTHING_RUNS, *self._identity, *add], environment, data=data, seconds=SECONDS)
 
     def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of blobs by their full ids; raises GitFailed for one that is missing."""
@@ -222,6 +218,28 @@ class BorrowedRepository:
             lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
         run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
+
+    @property
+    def shallow_commits(self) -> frozenset[str]:
+        """Return the commits whose parents were not fetched."""
+        return frozenset(_content(self.own / "shallow").decode("ascii", "replace").split())
+
+    def references(self, *patterns: str) -> list[str]:
+        """Return the references of the user's repository that match patterns of git for-each-ref."""
+        words = ["--git-dir", str(self._theirs.folder), "for-each-ref", "--format=%(refname)", *patterns]
+        return run_git(self.own, [*_NOTHING_RUNS, *words], self._plain).decode("utf-8", "surrogateescape").split()
+
+    def merge_notes(self, reference: str, other: str) -> None:
+        """Merge other notes into a notes reference of the user's repository, line by line; raises GitFailed."""
+        environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
+        merge = ("notes", f"--ref={reference}", "merge", "--quiet", "--strategy=cat_sort_uniq", other)
+        run_git(self.own, [*_NOTHING_RUNS, *self._identity, *merge], environment)
+
+    @property
+    def _identity(self) -> list[str]:
+        return [
+            part for key in sorted(_IDENTITY) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
+        ]
 
     def add_reference(self, reference: str, commit: str) -> None:
         """Add a reference to the temporary repository, so that its objects need not be fetched."""

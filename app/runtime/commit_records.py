@@ -42,6 +42,8 @@ from app.storage.record_store import RecordStore
 
 NOTES = "refs/notes/signoff"
 GIT_AI_NOTES = "refs/notes/ai"
+_DIFFERENCE = ("diff-tree", "-m", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
+"""Of a commit to its parents."""
 _GIT_AI = "authorship/3.0.0"
 
 
@@ -117,7 +119,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         for commit in commits_of(borrowed, name):
-            raw = borrowed.query("diff-tree", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id", commit)
+            raw = borrowed.query(*_DIFFERENCE, commit)
             if not (found := _steps(runtime, borrowed, parse_raw_diff(raw))):
                 continue
             entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
