@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from app.attestation.review_notes import ReviewNotes
+from app.attestation.review_notes import StatementNotes
 from app.attestation.review_policy import ReviewPolicy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
-from app.attestation.statement import HunkDigests, Review, ReviewedFile, StatementError, hunk_digests
+from app.attestation.statement import HunkDigests, ReviewedFile, SignedReview, StatementError, hunk_digests
 from app.git.blobs import BlobPair, TreeEntry, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
@@ -31,7 +31,7 @@ class AcceptedReview:
     signer: str
     """The principal of the key."""
     key: str
-    review: Review
+    review: SignedReview
     file: ReviewedFile
 
 
@@ -112,11 +112,17 @@ _Node = tuple[str, str]
 class CommitVerifier:
     """Verifies the commits of one range under one policy."""
 
-    def __init__(self, borrowed: BorrowedRepository, policy: ReviewPolicy, signatures: SignatureVerifier) -> None:
+    def __init__(
+        self,
+        borrowed: BorrowedRepository,
+        policy: ReviewPolicy,
+        signatures: SignatureVerifier,
+        more_notes: Sequence[str] = (),
+    ) -> None:
         self._borrowed = borrowed
         self._policy = policy
         self._signatures = signatures
-        self._notes = ReviewNotes(borrowed)
+        self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._repository: frozenset[str] = frozenset()
         self._author = ""
@@ -335,7 +341,7 @@ class CommitVerifier:
             else:
                 yield AcceptedReview(signer, key, review, file)
 
-    def _missing(self, review: Review) -> str:
+    def _missing(self, review: SignedReview) -> str:
         """Return what the policy asks and a review does not have; empty if nothing."""
         limit = self._policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from app.attestation.statement import (
     Envelope,
-    Review,
     ReviewedFile,
     ReviewPredicate,
+    SignedReview,
     StatementError,
     read_envelope,
     version_digest,
@@ -29,15 +29,26 @@ _MOST = 100_000
 """Envelopes that are read for one question."""
 
 
-class ReviewNotes:
+class StatementNotes:
     """Reads the reviews of a repository, each note once."""
 
-    def __init__(self, borrowed: BorrowedRepository) -> None:
+    def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
+        """Find the notes.
+
+        Args:
+            borrowed: The repository.
+            more: References or commits of other notes that are read, too.
+
+        Raises:
+            GitFailed: one of them does not exist.
+        """
         self._borrowed = borrowed
-        names = borrowed.references(REVIEWS, _FETCHED)
-        self._tips = [tip for tip in (borrowed.resolve(name) for name in names) if tip]
+        names = [*borrowed.references(REVIEWS, _FETCHED), *more]
+        self._tips = [borrowed.resolve(name) for name in names]
+        if not all(self._tips):
+            raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
         self._looked_up: set[str] = set()
-        self._by_path: dict[str, list[tuple[str, Review, ReviewedFile]]] = {}
+        self._by_path: dict[str, list[tuple[str, SignedReview, ReviewedFile]]] = {}
         self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
         """What was found, by id."""
         self.unreadable: dict[str, str] = {}
@@ -94,7 +105,7 @@ class ReviewNotes:
             except StatementError as error:
                 self.unreadable[name] = str(error)
 
-    def reviews_of(self, path: str) -> Sequence[tuple[str, Review, ReviewedFile]]:
+    def reviews_of(self, path: str) -> Sequence[tuple[str, SignedReview, ReviewedFile]]:
         """Return what was found about a path, each with the id of its envelope."""
         return self._by_path.get(path, ())
 
@@ -137,7 +148,7 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
     for fetched in borrowed.references(_FETCHED):
         borrowed.merge_notes(REVIEWS, fetched)
-    notes = ReviewNotes(borrowed)
+    notes = StatementNotes(borrowed)
     before = notes.read(keys)
     changed = {
         f"{key[:2]}/{key[2:]}": b"".join(

@@ -16,7 +16,7 @@ POLICY_PATH = ".signoff/review-policy.toml"
 """Where it stands in a repository; read from the base of a range, never from what is verified."""
 
 
-class PathPolicy(BaseModel):
+class PathRule(BaseModel):
     """What is asked for some paths."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class ReviewPolicy(BaseModel):
     """Checks that must have passed on the reviewed bytes."""
     rebased: bool = True
     """Accept reviewed hunks on another base; otherwise only whole files that were reviewed as they are."""
-    paths: tuple[PathPolicy, ...] = ()
+    paths: tuple[PathRule, ...] = ()
     """Other numbers of people for some paths; the last that matches counts."""
 
     def people_for(self, path: str) -> int:

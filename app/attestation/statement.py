@@ -84,7 +84,7 @@ class ReviewCheck(_Strict):
     """Why the result was not of the reviewed bytes; empty if it was."""
 
 
-class Review(_Strict):
+class SignedReview(_Strict):
     """One decision of a person, as the record has it, without anybody's words."""
 
     reviewer: str
@@ -116,7 +116,7 @@ class ReviewPredicate(_Strict):
 
     repository: tuple[str, ...]
     """The name that the policy gives to the repository, or else its root commits."""
-    reviews: tuple[Review, ...]
+    reviews: tuple[SignedReview, ...]
 
 
 class _Subject(_Strict):
@@ -159,7 +159,7 @@ class Envelope(_Strict):
         return pre_authentication(_decoded(self.payload))
 
 
-def make_statement(repository: Sequence[str], reviews: Sequence[Review]) -> bytes:
+def make_statement(repository: Sequence[str], reviews: Sequence[SignedReview]) -> bytes:
     """Return the statement about these reviews, as the payload of an envelope."""
     named = {(file.path, file.result or file.base): file for review in reviews for file in review.files}
     statement = ReviewStatement(

@@ -36,7 +36,8 @@ commands:
   import FILE         a session of another program's transcript
   log                 who decided what and when: the audit trail
   trailers ID         lines for a commit message: who assisted, what was reviewed
-  notes [COMMIT]      note on a commit what was reviewed of it
+  notes [COMMIT]      note on a commit what was reviewed of it, signed
+  verify [RANGE]      from git alone: was every change of these commits reviewed?
   doctor              check the endpoint: key, model, streaming, tools, gate
   keys                every action with its key
   servers             the MCP servers that there are here, and where each is written down
@@ -265,6 +266,9 @@ def _add_record(commands: Any) -> None:
         type=_text,
         help="or a range, which is signed at once (default: HEAD)",
     )
+    notes.add_argument("--if-reviewed", action="store_true", help="say nothing of what the record does not know")
+    notes.add_argument("--install", action="store_true", help="instead: show what has git write and exchange notes")
+    notes.add_argument("--yes", action="store_true", help="with --install: write it")
     notes.add_argument("--git-ai", action="store_true", help="also in git-ai's format, line by line")
     notes.add_argument("--denials", action="store_true", help="also which hunks were denied")
     verify = _command(commands, "verify", "Verify from git alone that the changes of commits were reviewed.")
@@ -281,6 +285,13 @@ def _add_record(commands: Any) -> None:
         choices=("text", "github", "sarif", "badge"),
         default="text",
         help="annotations for GitHub Actions, SARIF, or a badge of shields.io (default: text)",
+    )
+    verify.add_argument(
+        "--notes",
+        metavar="REF",
+        action="append",
+        default=[],
+        help="also notes elsewhere: a reference or a commit, such as one that is being pushed",
     )
     verify.add_argument("--at", metavar="DAY", help="the day on which keys must be valid (default: now)")
     verify.add_argument("--policy", metavar="FILE", help="the policy (default: .signoff/review-policy.toml of BASE)")

@@ -259,7 +259,14 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     from app.attestation.review_notes import REVIEWS
     from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commits
 
+    if arguments.install:
+        return _install_notes(runtime, write=arguments.yes)
     noted = note_commits(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    if noted is None:
+        if arguments.if_reviewed:
+            return ExitCode.DONE
+        name = arguments.commit
+        raise CommandError(f"The record knows nothing of what {name} changes; nothing was noted.", ExitCode.REFUSED)
     if arguments.json:
         print_json(NotesDocument.model_validate(noted))
         return ExitCode.DONE
@@ -270,4 +277,28 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
         print_line(f"Signed as {noted.signed[:_SHOWN]}, for `signoff verify` ({REVIEWS}).")
     if arguments.git_ai:
         print_line(f"In git-ai's format {plural(noted.lines, 'line')} ({GIT_AI_NOTES}).")
+    return ExitCode.DONE
+
+
+def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
+    from difflib import unified_diff
+
+    from app.attestation.notes_setup import NotesSetup
+    from app.git.borrowed_repository import BorrowedRepository
+    from app.git.remotes import default_remote, remote_names
+
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        setup = NotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
+    changes = setup.changes()
+    if not changes:
+        print_line("Git writes and exchanges the notes already; nothing was changed.")
+        return ExitCode.DONE
+    for change in changes:
+        name = str(change.path)
+        before, after = change.before.splitlines(), change.after.splitlines()
+        for line in unified_diff(before, after, name, name, lineterm=""):
+            print_line(line)
+    if write:
+        setup.write()
+    print_line("Written." if write else "Nothing is written yet: `signoff notes --install --yes` writes this.")
     return ExitCode.DONE

@@ -49,7 +49,8 @@ def _verify(borrowed: BorrowedRepository, arguments: argparse.Namespace) -> Exit
     if base == "" and tip in borrowed.shallow_commits:
         raise CommandError(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
     allowed = allowed_signers(borrowed, policy, base)
-    verifier = CommitVerifier(borrowed, policy, SignatureVerifier(allowed, policy.gpg_keys, _time(arguments.at)))
+    keys = SignatureVerifier(allowed, policy.gpg_keys, _time(arguments.at))
+    verifier = CommitVerifier(borrowed, policy, keys, arguments.notes)
     commits = verifier.verify(base, tip)
     if not commits:
         raise CommandError("There is no commit in this range; nothing was verified.")

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from app.git.run_git import SECONDS, GitFailed, run_git
-from app.workspace.git_repository import find_repository
+from app.workspace.git_repository import GitRepository, find_repository
 from app.workspace.reading import read_file
 
 _DATA = frozenset(
@@ -70,7 +70,7 @@ class BorrowedRepository:
         Raises:
             GitFailed: there is none.
         """
-        found = find_repository(root)
+        found = find_repository(root) or _hook_repository(root)
         if found is None:
             raise GitFailed(f"{root} is not in a git repository.")
         self._theirs = found
@@ -81,6 +81,7 @@ class BorrowedRepository:
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)
         self._settings: dict[str, list[str]] | None = None
+        self._is_sha256 = False
 
     def __enter__(self) -> "BorrowedRepository":
         """Make our own repository."""
@@ -220,6 +221,11 @@ class BorrowedRepository:
         run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
+    def shared(self) -> Path:
+        """Return the folder with the user's configuration and hooks of the repository."""
+        return self._theirs.shared
+
+    @property
     def shallow_commits(self) -> frozenset[str]:
         """Return the commits whose parents were not fetched."""
         return frozenset(_content(self.own / "shallow").decode("ascii", "replace").split())
@@ -250,7 +256,7 @@ class BorrowedRepository:
     @property
     def hash_name(self) -> str:
         """Return the hash by which the repository names objects: `sha1` or `sha256`."""
-        return "sha256" if "objectformat = sha256" in (self.own / "config").read_text(encoding="ascii") else "sha1"
+        return "sha256" if self._is_sha256 else "sha1"
 
     def _ask_theirs(self, *arguments: str) -> str:
         theirs = ["--git-dir", str(self._theirs.folder), "rev-parse"]
@@ -270,19 +276,20 @@ class BorrowedRepository:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_ATTR_NOSYSTEM": "1",
             "GIT_ALLOW_PROTOCOL": "none",
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _incoming(),
         }
 
     def _make(self) -> None:
         theirs = self._theirs
         for folder in ("objects/info", "refs", "info"):
             (self.own / folder).mkdir(parents=True)
-        sha256 = b"objectformat = sha256" in _content(theirs.shared / "config").lower()
-        kind = "[extensions]\n\tobjectformat = sha256\n" if sha256 else ""
-        config = f"[core]\n\trepositoryformatversion = {int(sha256)}\n{kind}"
+        self._is_sha256 = b"objectformat = sha256" in _content(theirs.shared / "config").lower()
+        kind = "[extensions]\n\tobjectformat = sha256\n" if self._is_sha256 else ""
+        config = f"[core]\n\trepositoryformatversion = {int(self._is_sha256)}\n{kind}"
         (self.own / "config").write_text(config, encoding="ascii")
         (self.own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
-        objects = os.fsencode(theirs.shared.resolve() / "objects")
-        (self.own / "objects/info/alternates").write_bytes(objects + b"\n")
+        objects = [os.fsencode(theirs.shared.resolve() / "objects"), os.fsencode(_incoming())]
+        (self.own / "objects/info/alternates").write_bytes(b"".join(folder + b"\n" for folder in objects if folder))
         for name in ("shallow", "info/exclude", "info/attributes"):
             if content := _content(theirs.shared / name):
                 (self.own / name).write_bytes(content)
@@ -300,6 +307,21 @@ _QUIET = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_PAGER": "cat",
 }
+
+
+def _incoming() -> str:
+    """Return the folder in which git keeps what is being pushed while the hook pre-receive runs; empty elsewhere.
+
+    https://git-scm.com/docs/git-receive-pack#_quarantine_environment
+    """
+    return str(Path(folder).resolve()) if (folder := os.environ.get("GIT_QUARANTINE_PATH")) else ""
+
+
+def _hook_repository(root: Path) -> GitRepository | None:
+    """Return the bare repository whose hook runs in a folder; None elsewhere."""
+    if Path(os.environ.get("GIT_DIR", os.devnull)).resolve() != root or not (root / "HEAD").is_file():
+        return None
+    return GitRepository(root, root, root)
 
 
 def _without(names: frozenset[str]) -> dict[str, str]:

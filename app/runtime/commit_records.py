@@ -14,10 +14,10 @@ from app.attestation.review_notes import add_reviews
 from app.attestation.review_policy import committed_policy
 from app.attestation.signatures import sign, signing_key
 from app.attestation.statement import (
-    Review,
     ReviewCheck,
     ReviewedFile,
     ReviewOrigin,
+    SignedReview,
     hunk_digests,
     make_envelope,
     make_statement,
@@ -103,7 +103,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
     return [commit for commit, _, review in found if review.startswith("signoff ")]
 
 
-def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes:
+def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
     """Write what the record says of commits into git's notes, and sign it once.
 
     Args:
@@ -112,8 +112,11 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
         git_ai: Whether also in the format of git-ai.
         denials: Whether with the numbers of the hunks that were denied.
 
+    Returns:
+        What was written; None if the record knows nothing of them.
+
     Raises:
-        GitFailed: there is no such commit, the record knows nothing of any, or the key cannot sign.
+        GitFailed: there is no such commit, or the key cannot sign.
     """
     signed: dict[int, RecordEntry] = {}
     noted, files, lines = [], 0, 0
@@ -136,7 +139,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
             files += len(found)
             signed |= entries
         if not noted:
-            raise GitFailed(f"The record knows nothing of what {name} changes; nothing was noted.")
+            return None
         statement = _sign(runtime, borrowed, noted[-1], [signed[number] for number in sorted(signed)])
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
@@ -168,7 +171,7 @@ def _sign(runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, ent
     return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
 
 
-def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> Review:
+def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
     """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     files = []
@@ -189,7 +192,7 @@ def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordE
             )
         )
     origin, hunks_of = entry.origin, entry.hunks
-    return Review(
+    return SignedReview(
         reviewer=entry.who,
         time=round(entry.time),
         result=entry.decision,

@@ -630,3 +630,92 @@ def test_hostile_names_are_shown_as_what_they_are(project: Project) -> None:
     assert code == 3
     assert "\x1b" not in said
     assert "\n✓ a.txt: reviewed" not in said
+
+
+def test_git_is_set_up_to_write_and_exchange_the_notes(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = tmp_path / "server.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
+    git(project.root, "remote", "add", "origin", str(server))
+    hook = project.root / ".git/hooks/post-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\ntouch .git/mine\n")
+    hook.chmod(0o755)
+    code, said = run("notes", "--install")
+    assert code == 0
+    assert "+signoff notes --if-reviewed || true" in said
+    assert "Nothing is written yet" in said
+    assert "signoff" not in hook.read_text() + (project.root / ".git/config").read_text()
+    assert run("notes", "--install", "--yes")[0] == 0
+    assert "nothing was changed" in run("notes", "--install", "--yes")[1]
+    project.review("by the hook", {"a.txt": "one\n"}, sign=False)
+    assert (project.root / ".git/mine").exists()
+    assert project.verify()[0] == 0
+    git(project.root, "push", "--quiet")
+    # Somebody else's notes come meanwhile.
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", str(server), str(other))
+    git(other, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
+    monkeypatch.chdir(other)
+    for key in ("gpg.format", "user.name", "user.email", "user.signingkey"):
+        git(other, "config", key, git(project.root, "config", key))
+    there = Project.__new__(Project)
+    there.root = other
+    there.review("theirs", {"c.txt": "c\n"})
+    git(other, "push", "--quiet", "origin", "HEAD", REVIEWS)
+    monkeypatch.chdir(project.root)
+    git(project.root, "fetch", "--quiet")
+    git(project.root, "reset", "--quiet", "--hard", "origin/main")
+    assert project.verify()[0] == 0
+    project.review("mine again", {"a.txt": "two\n"}, sign=False)
+    git(project.root, "push", "--quiet")
+    assert project.verify()[0] == 0
+
+
+def test_a_hook_that_is_no_shell_script_is_kept(project: Project) -> None:
+    hook = project.root / ".git/hooks/post-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/usr/bin/python3\n")
+    code, said = run("notes", "--install", "--yes")
+    assert code == 3
+    assert "is no shell script" in said
+    assert hook.read_text() == "#!/usr/bin/python3\n"
+
+
+def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_path: Path) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
+    script = text.partition("## On a server")[2].partition("```sh\n")[2].partition("```")[0]
+    server = tmp_path / "server.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
+    hook = server / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(script)
+    hook.chmod(0o755)
+
+    def push(*references: str) -> subprocess.CompletedProcess[bytes]:
+        words = ["git", "-C", str(project.root), "push", "--quiet", str(server), *references]
+        return subprocess.run(words, capture_output=True, check=False)
+
+    project.replace("line 3", "three")
+    refused = push("main")
+    assert refused.returncode != 0
+    assert b"a.txt: its change" in refused.stderr
+    assert push("main", REVIEWS).returncode == 0
+    project.write("b.txt", "evil\n")
+    project.commit("evil")
+    assert push("main", REVIEWS).returncode != 0
+    assert push(":main").returncode != 0
+    assert git(server, "rev-parse", "main~1") == project.base
+
+
+def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: Path) -> None:
+    project.replace("line 3", "three")
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 1\n")
+    program.chmod(0o755)
+    for key in ("core.fsmonitor", "gpg.program", "gpg.ssh.program", "core.sshCommand", "diff.external", "core.pager"):
+        git(project.root, "config", key, str(program))
+    git(project.root, "config", "gpg.ssh.allowedSignersFile", "/nonexistent")
+    assert project.verify()[0] == 0
+    assert not (tmp_path / "ran").exists()
