@@ -49,6 +49,11 @@ class FileVerification:
     lines: list[int] = field(default_factory=list)
     """First lines of the hunks that are not covered, in the file after the commit."""
 
+    @property
+    def covered(self) -> bool:
+        """Return whether all of its change is."""
+        return not self.problem
+
 
 @dataclass(slots=True)
 class CommitVerification:
@@ -62,9 +67,9 @@ class CommitVerification:
     """Why the policy asks for no review of it; empty if it does."""
 
     @property
-    def is_covered(self) -> bool:
+    def covered(self) -> bool:
         """Return whether all that the policy asks is there."""
-        return bool(self.exempt) or not any(file.problem for file in self.files)
+        return bool(self.exempt) or all(file.covered for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,13 @@ class CommitVerifier:
         verified = [self._verify_commit(commit, changes[commit.name]) for commit in commits]
         self.refused |= self._notes.unreadable
         return verified
+
+    def reviews_of(self, base: str, tip: str) -> list[FileVerification]:
+        """Return by which reviews what lies between two commits or trees is covered, file by file."""
+        self._repository = self._identity(tip)
+        changes = [_Change(pair, (pair.before,)) for pair in self._difference(base, tip)]
+        self._look_up_chains(changes)
+        return [self._verify_file(change) for change in changes]
 
     def check_statements(self, tip: str) -> int:
         """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
@@ -381,6 +393,15 @@ class CommitVerifier:
 def repository_roots(borrowed: BorrowedRepository, tip: str) -> list[str]:
     """Return the root commits of a history: the name of a repository that has no other."""
     return borrowed.query("rev-list", "--max-parents=0", tip).decode().split()
+
+
+def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
+    """Return whose reviews these are, each with how many hunks of which proposal were approved."""
+    told: dict[str, None] = {}
+    for one in reviews:
+        review = one.review
+        told[f"{one.signer} ({review.proposal}, {len(review.approved)}/{review.hunks} hunks)"] = None
+    return ", ".join(told)
 
 
 def _node(entry: TreeEntry | None) -> _Node:

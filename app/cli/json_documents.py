@@ -214,6 +214,8 @@ class PushDocument(JsonDocument):
     ref: str
     """`refs/signoff/P7`."""
     commit: str
+    signed: bool
+    """Whether the user's signed review went with it."""
 
 
 class UsageLine(JsonDocument):
@@ -437,6 +439,34 @@ class NotesDocument(JsonDocument):
     """The id of the signed statement; empty if git has no signing key."""
 
 
+class SignedOriginLine(JsonDocument):
+    """Who proposed a change."""
+
+    kind: str
+    agent: str
+    model: str
+
+
+class SignedCheckLine(JsonDocument):
+    """The result of a check when the user decided."""
+
+    name: str
+    state: str
+
+
+class SignedReviewLine(JsonDocument):
+    """A decision, as the signed statement says."""
+
+    reviewer: str
+    time: int
+    """Unix time in seconds."""
+    proposal: str
+    origin: SignedOriginLine
+    unseen_lines: int | None
+    """Changed lines that were never on the screen; null where no screen was watched."""
+    checks: list[SignedCheckLine]
+
+
 class ReviewerLine(JsonDocument):
     """A signed review that covers a change."""
 
@@ -444,17 +474,7 @@ class ReviewerLine(JsonDocument):
     """Whose key signed it, as the allowed signers name it."""
     key: str
     """The key's fingerprint."""
-    reviewer: str
-    """Who decided, as the statement says."""
-    time: int
-    """Unix time in seconds."""
-    proposal: str
-    agent: str
-    model: str
-    unseen_lines: int | None
-    """Changed lines that were never on the screen; null where no screen was watched."""
-    checks: dict[str, str]
-    """States of the checks, by name."""
+    review: SignedReviewLine
 
 
 class VerifiedFileLine(JsonDocument):

@@ -60,6 +60,11 @@ def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     if len(left_out) > _NAMED:
         print_error(f"Left out {len(left_out) - _NAMED} more.")
     _print(proposal, as_json=arguments.json)
+    if arguments.source is not None and not arguments.json:
+        from app.runtime.git_proposals import describe_reviews
+
+        for line in describe_reviews(runtime, words):
+            print_line(f"Approved before: {line}")
     return ExitCode.DONE
 
 
@@ -71,9 +76,19 @@ def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         runtime, arguments.id, arguments.remote or "", arguments.name or "", force=arguments.force
     )
     if arguments.json:
-        print_json(PushDocument(id=pushed.id, remote=pushed.remote, ref=pushed.reference, commit=pushed.commit))
+        print_json(
+            PushDocument(
+                id=pushed.id,
+                remote=pushed.remote,
+                ref=pushed.reference,
+                commit=pushed.commit,
+                signed=pushed.signed,
+            )
+        )
         return ExitCode.DONE
     print_line(f"{pushed.id} is {pushed.reference} of {pushed.remote} now.")
+    if pushed.signed:
+        print_line("Your signed review went with it.")
     print_line(f"Elsewhere `signoff stage --from {pushed.remote} {pushed.reference}` stages it.")
     return ExitCode.DONE
 

@@ -1,19 +1,14 @@
 """What `signoff verify` prints: text, JSON, annotations of GitHub, SARIF, a badge."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
-from app.attestation.commit_verification import AcceptedReview, CommitVerification, FileVerification
+from app.attestation.commit_verification import AcceptedReview, FileVerification
+from app.attestation.range_verification import VerifiedRange
 from app.cli.command_output import format_time, print_error, print_json, print_line
-from app.cli.json_documents import (
-    CommitVerificationDocument,
-    ReviewerLine,
-    VerifiedCommitLine,
-    VerifiedFileLine,
-)
+from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 
@@ -21,37 +16,10 @@ _SHOWN = 7
 """Digits of an id."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedRange:
-    """The commits of a range and whether each was reviewed."""
-
-    base: str
-    """The commit before it; empty if it begins with the first."""
-    tip: str
-    policy: str
-    """Where the policy was read; empty for the default one."""
-    commits: Sequence[CommitVerification]
-    refused: Mapping[str, str]
-    """Signed statements that don't count, by id, with the reason."""
-
-    @property
-    def is_covered(self) -> bool:
-        """Return whether all commits are covered."""
-        return all(commit.is_covered for commit in self.commits)
-
-    @property
-    def summary(self) -> str:
-        """Return one sentence for people."""
-        missing = sum(not commit.is_covered for commit in self.commits)
-        under = f"under {self.policy}" if self.policy else "with no policy in the base: one review of every change"
-        of = f"{missing} of " if missing else ""
-        return f"{of}{plural(len(self.commits), 'commit')} {'not ' if missing else ''}covered by reviews, {under}."
-
-
 def print_text(verified: VerifiedRange) -> None:
     """Print a line for each commit and each file of it."""
     for commit in verified.commits:
-        mark = "✓" if commit.is_covered else "✗"
+        mark = "✓" if commit.covered else "✗"
         print_line(f"{mark} {commit.commit[:_SHOWN]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}")
         for file in commit.files:
             path = escape_unsafe(file.path, keep="")
@@ -68,8 +36,8 @@ def print_document(verified: VerifiedRange) -> None:
             base=verified.base,
             tip=verified.tip,
             policy=verified.policy,
-            covered=verified.is_covered,
-            commits=[_commit_line(commit) for commit in verified.commits],
+            covered=verified.covered,
+            commits=[VerifiedCommitLine.model_validate(commit) for commit in verified.commits],
             refused=dict(verified.refused),
         )
     )
@@ -116,13 +84,13 @@ def print_sarif(verified: VerifiedRange) -> None:
 
 def print_badge(verified: VerifiedRange) -> None:
     """Print the JSON of a badge, as https://shields.io/badges/endpoint-badge reads it."""
-    covered = sum(commit.is_covered for commit in verified.commits)
+    covered = sum(commit.covered for commit in verified.commits)
     _print_data(
         {
             "schemaVersion": 1,
             "label": "reviewed",
             "message": f"{covered} of {plural(len(verified.commits), 'commit')}",
-            "color": "brightgreen" if verified.is_covered else "red",
+            "color": "brightgreen" if verified.covered else "red",
         }
     )
 
@@ -159,39 +127,3 @@ def _describe_review(one: AcceptedReview) -> str:
     checks = "".join(f", {check.name} {check.state}" for check in review.checks)
     by = f" from {review.origin.model or review.origin.agent}" if review.origin.model or review.origin.agent else ""
     return f"{one.signer} at {format_time(review.time)} ({review.proposal}{by}{unseen}{checks})"
-
-
-def _commit_line(commit: CommitVerification) -> VerifiedCommitLine:
-    return VerifiedCommitLine(
-        commit=commit.commit,
-        subject=commit.subject,
-        author=commit.author,
-        covered=commit.is_covered,
-        exempt=commit.exempt,
-        files=[
-            VerifiedFileLine(
-                path=file.path,
-                covered=not file.problem,
-                rebased=file.rebased,
-                problem=file.problem,
-                lines=file.lines,
-                reviews=[_reviewer_line(one) for one in file.reviews],
-            )
-            for file in commit.files
-        ],
-    )
-
-
-def _reviewer_line(one: AcceptedReview) -> ReviewerLine:
-    review = one.review
-    return ReviewerLine(
-        signer=one.signer,
-        key=one.key,
-        reviewer=review.reviewer,
-        time=review.time,
-        proposal=review.proposal,
-        agent=review.origin.agent,
-        model=review.origin.model,
-        unseen_lines=review.unseen_lines,
-        checks={check.name: check.state for check in review.checks},
-    )

@@ -126,6 +126,17 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
         raise
 
 
+def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> None:
+    """Push notes to a remote; raises GitFailed with what to do if it has others."""
+    try:
+        push_commit(borrowed, borrowed.resolve(reference), remote, reference, force=False)
+    except GitFailed as error:
+        raise GitFailed(
+            f"The proposal is pushed, but not its signed review: {remote} has other notes. Join them by `git fetch` "
+            "and `signoff notes` (see `signoff notes --install`), and push again with --force."
+        ) from error
+
+
 _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false -c gc.auto=0"
 
 

@@ -509,6 +509,15 @@ EVERYWHERE: tuple[Action, ...] = (
         command="doctor",
     ),
     Action(
+        "app.verify",
+        "Verify",
+        "",
+        "app.command('verify')",
+        "app",
+        "Check that reviews cover the commits to be pushed.",
+        command="verify",
+    ),
+    Action(
         "app.wire",
         "Wire",
         "",

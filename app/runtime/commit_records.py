@@ -140,7 +140,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
             signed |= entries
         if not noted:
             return None
-        statement = _sign(runtime, borrowed, noted[-1], [signed[number] for number in sorted(signed)])
+        statement = sign_reviews(runtime, borrowed, noted[-1], [signed[number] for number in sorted(signed)])
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
 
@@ -157,8 +157,12 @@ def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
     return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def _sign(runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, entries: Sequence[RecordEntry]) -> str:
-    """Sign the reviews behind a commit with the key that git signs with; return the id of the statement.
+def sign_reviews(
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, entries: Sequence[RecordEntry]
+) -> str:
+    """Sign decisions with the key that git signs with; return the id of the statement, empty without a key.
+
+    The commit says which repository they are of.
 
     Raises:
         GitFailed: the key cannot sign, or the notes cannot be written.

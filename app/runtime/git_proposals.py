@@ -1,16 +1,26 @@
 """Proposals of what git has or the disk is ahead by, and proposals given to git."""
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from app.attestation.commit_verification import CommitVerifier, describe_signers
+from app.attestation.review_notes import REVIEWS
+from app.attestation.review_policy import allowed_signers, committed_policy
+from app.attestation.signatures import SignatureVerifier
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, create_commit, range_changes
-from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, remote_address
+from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
+from app.git.run_git import GitFailed
 from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
+from app.proposals.values.record_entries import is_written_by
+from app.runtime.commit_records import sign_reviews
 from app.runtime.open_workspace import OpenWorkspace
+from app.storage.record_store import RecordStore
 from app.text.plural import plural
 
 _MOST_AUTHORS = 3
@@ -24,6 +34,8 @@ class PushedProposal:
     remote: str
     reference: str
     commit: str
+    signed: bool
+    """Whether the user's signed review went with it."""
 
 
 def stage_worktree(
@@ -97,7 +109,32 @@ def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: s
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
-    return PushedProposal(proposal.id, remote, reference, commit)
+        entries = [entry for entry in RecordStore(runtime.database, runtime.name).entries(proposal.id) if entry.files]
+        signed = is_written_by(entries) and bool(sign_reviews(runtime, borrowed, borrowed.resolve("HEAD"), entries))
+        if signed:
+            push_notes(borrowed, remote, REVIEWS)
+    return PushedProposal(proposal.id, remote, reference, commit, signed)
+
+
+def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
+    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+
+    Args:
+        runtime: The open workspace.
+        words: As for `stage_commits`.
+    """
+    with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
+        picked = find_target(borrowed, list(words))
+        head = borrowed.resolve("HEAD")
+        policy = committed_policy(borrowed, head).model_copy(update={"people": 1, "paths": ()})
+        keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
+        verifier = CommitVerifier(borrowed, policy, keys)
+        return [
+            f"{file.path}: {describe_signers(file.reviews)}"
+            for file in verifier.reviews_of(picked.base, picked.tip)
+            if file.reviews
+        ]
+    return []
 
 
 def _git_origin(found: CommitChanges) -> str:

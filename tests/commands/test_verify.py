@@ -56,7 +56,7 @@ class Project:
     def __init__(self, root: Path, keys: Path) -> None:
         self.root = root
         self.keys = keys
-        root.mkdir(parents=True)
+        root.mkdir(parents=True, exist_ok=True)
         git(root, "init", "--quiet", "-b", "main")
         self.become("ann")
         git(root, "config", "gpg.format", "ssh")
@@ -719,3 +719,26 @@ def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: P
     git(project.root, "config", "gpg.ssh.allowedSignersFile", "/nonexistent")
     assert project.verify()[0] == 0
     assert not (tmp_path / "ran").exists()
+
+
+def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = tmp_path / "server.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
+    git(project.root, "remote", "add", "origin", str(server))
+    runtime = open_runtime(project.root, {}, {})
+    draft = runtime.service.draft("s1")
+    draft.write("a.txt", "one\n")
+    runtime.service.approve(runtime.service.stage(draft, "one").id)
+    runtime.close()
+    code, said = run("push", "P1")
+    assert code == 0, said
+    assert "Your signed review went with it." in said
+    other = tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", str(server), str(other))
+    git(other, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
+    monkeypatch.chdir(other)
+    code, said = run("stage", "--from", "origin", "signoff/P1")
+    assert code == 0, said
+    assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in said

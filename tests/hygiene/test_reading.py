@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
     "app/attestation/signatures.py": "git's allowed signers, which the user names",
-    "app/cli/verify_command.py": "the policy that the user names",
+    "app/attestation/range_verification.py": "the policy that the user names",
     "app/agent/trace.py": "the file of --debug",
     "app/cli/main.py": "the null device",
     "app/cli/server_commands.py": "the null device",

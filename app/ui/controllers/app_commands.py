@@ -224,6 +224,7 @@ class CommandRunner:
             "compact": self._compact,
             "export": self._export,
             "doctor": self._doctor,
+            "verify": self._verify,
             "skills": self._skills,
             "wire": self._wire,
             "settings": self._settings,
@@ -536,6 +537,15 @@ class CommandRunner:
         endpoint = endpoint_of(settings, self._runtime.origin_of, named)
         if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
             await self._connector.switch_to(self._preferences.settings)
+
+    async def _verify(self, _: str) -> None:
+        from app.runtime.git_proposals import stage_worktree
+        from app.ui.screens.verify_screen import VerifyScreen
+
+        unreviewed = await self._app_context.push_screen(VerifyScreen(self._runtime.workspace.root))
+        if unreviewed is not None:
+            staging = partial(stage_worktree, self._runtime, unreviewed.paths, unreviewed.base)
+            await self._say_staged(*await asyncio.to_thread(staging))
 
     async def _skills(self, _: str) -> None:
         from app.runtime.prompt_sources import load_skills
