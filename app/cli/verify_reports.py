@@ -113,7 +113,7 @@ def _escape(text: str) -> str:
 
 def _describe(file: FileVerification) -> str:
     if file.problem:
-        lines = f" (line {', '.join(map(str, file.lines))})" if file.lines else ""
+        lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
         return f"{file.problem}{lines} not reviewed"
     if not file.reviews:
         return "no review asked"
