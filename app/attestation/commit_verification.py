@@ -165,6 +165,18 @@ class CommitVerifier:
         self._look_up_chains(changes)
         return [self._verify_file(change) for change in changes]
 
+    def signers_of(self, tip: str, pair: BlobPair) -> set[str]:
+        """Return who has approved exactly this change of a file, as the policy asks."""
+        self._repository = self._identity(tip)
+        self._look_up_chains([_Change(pair, (pair.before,))])
+        start, end = _node(pair.before), _node(pair.after)
+        return {
+            one.signer
+            for one in self._accepted(pair.path)
+            if _is_same((one.file.base, one.file.base_mode), start)
+            and _is_same((one.file.result, one.file.result_mode), end)
+        }
+
     def check_statements(self, tip: str) -> int:
         """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
         self._repository = self._identity(tip)

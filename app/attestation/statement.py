@@ -106,7 +106,7 @@ class SignedReview(_Strict):
     """Changed lines that were never on the screen; None where no screen was watched."""
     checks: tuple[ReviewCheck, ...] = ()
     entry: int
-    """The number of the entry in the reviewer's record."""
+    """The number of the entry in the reviewer's record; 0 for a change that was approved but not written there."""
     previous: str
     """The SHA-256 of the record's entry before it."""
 

@@ -365,6 +365,7 @@ def _add_staging(commands: Any) -> None:
     push.add_argument("remote", nargs="?", metavar="REMOTE", type=_text, help="a remote or an address")
     push.add_argument("--as", dest="name", metavar="NAME", type=_name, help="as refs/signoff/NAME, not by its id")
     push.add_argument("--force", action="store_true", help="in the place of what is there")
+    push.add_argument("--sign", action="store_true", help="with your signed approval, though nothing is written here")
 
 
 def _command(

@@ -73,7 +73,12 @@ def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     from app.runtime.git_proposals import push_proposal
 
     pushed: PushedProposal = push_proposal(
-        runtime, arguments.id, arguments.remote or "", arguments.name or "", force=arguments.force
+        runtime,
+        arguments.id,
+        arguments.remote or "",
+        arguments.name or "",
+        force=arguments.force,
+        sign=arguments.sign,
     )
     if arguments.json:
         print_json(

@@ -3,7 +3,7 @@
 What drafts, decides and undoes is imported where it is used: a session opens without it.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +48,7 @@ class ProposalService:
         filesystem: Filesystem | None = None,
         *,
         in_use: Callable[[], bool] = lambda: False,
+        permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,
     ) -> None:
         """Open the proposal service; nothing is read or written yet.
 
@@ -57,6 +58,7 @@ class ProposalService:
             lock_path: A file outside the workspace, the same for every process that works on it.
             filesystem: The disk, if not the real one.
             in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
+            permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
         """
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
@@ -65,6 +67,7 @@ class ProposalService:
         disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
         self._workspace = workspace
         self._store = store
+        self._permit = permit
         self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.tell(line), in_use)
         self._contents = self._proposals.contents
         self._reader = PosixFilesystem(workspace.root, limit)
@@ -367,6 +370,7 @@ class ProposalService:
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
+                self._permit(decision_outcomes.path_changes(self._contents, outcome.transitions))
             after = set_state(outcome.proposal, compute_state(outcome.proposal))
             word = "partly_approved" if after.state.is_pending else "approved"
             after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)

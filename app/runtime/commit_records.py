@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from app.attestation.statement import (
 )
 from app.git.blobs import BlobPair, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed
+from app.git.run_git import GitFailed, git_identity
 from app.proposals.decide.commit_trailers import (
     FileDecision,
     assistant_name,
@@ -36,7 +37,8 @@ from app.proposals.decide.commit_trailers import (
     format_ranges,
 )
 from app.proposals.values.models import Proposal
-from app.proposals.values.record_entries import RecordEntry
+from app.proposals.values.origin import Origin
+from app.proposals.values.record_entries import RecordEntry, blob_id
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
 
@@ -140,7 +142,8 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
             signed |= entries
         if not noted:
             return None
-        statement = sign_reviews(runtime, borrowed, noted[-1], [signed[number] for number in sorted(signed)])
+        reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
+        statement = sign_reviews(borrowed, noted[-1], reviews)
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
 
@@ -157,9 +160,7 @@ def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
     return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def sign_reviews(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, commit: str, entries: Sequence[RecordEntry]
-) -> str:
+def sign_reviews(borrowed: BorrowedRepository, commit: str, reviews: Sequence[SignedReview]) -> str:
     """Sign decisions with the key that git signs with; return the id of the statement, empty without a key.
 
     The commit says which repository they are of.
@@ -171,40 +172,31 @@ def sign_reviews(
         return ""
     name = committed_policy(borrowed, commit).repository
     repository = [name] if name else repository_roots(borrowed, commit)
-    payload = make_statement(repository, [_review(runtime, borrowed, entry) for entry in entries])
+    payload = make_statement(repository, reviews)
     return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
 
 
-def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
+def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
     """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
-    lead = f"{borrowed.folder}/" if borrowed.folder else ""
     files = []
     for file in entry.files:
         try:
-            contents = [runtime.proposals.blob(sha) if sha else b"" for sha in (file.base_sha256, file.result_sha256)]
-            hunks = hunk_digests(lead + file.path, contents[0], contents[1], borrowed.hash_name)
-        except KeyError:
-            hunks = []  # its contents were pruned
-        files.append(
-            ReviewedFile(
-                path=lead + file.path,
-                base=file.base,
-                result=file.result,
-                base_mode=_git_mode(file.base_mode),
-                result_mode=_git_mode(file.result_mode),
-                hunks=tuple(digests for _, digests in hunks) if file.base and file.result else (),
+            base, result = (
+                runtime.proposals.blob(sha) if sha else b"" for sha in (file.base_sha256, file.result_sha256)
             )
-        )
-    origin, hunks_of = entry.origin, entry.hunks
+        except KeyError:
+            base = result = b""  # Their contents were pruned: the hunks are not known any more.
+        blobs, modes = (file.base, file.result), (_git_mode(file.base_mode), _git_mode(file.result_mode))
+        files.append(_reviewed_file(borrowed, file.path, blobs, modes, (base, result)))
     return SignedReview(
         reviewer=entry.who,
         time=round(entry.time),
         result=entry.decision,
         proposal=entry.proposal,
-        origin=ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model),
+        origin=_signed_origin(entry.origin),
         files=tuple(files),
-        approved=hunks_of.approved,
-        hunks=hunks_of.count,
+        approved=entry.hunks.approved,
+        hunks=entry.hunks.count,
         edited=entry.edited,
         unseen_lines=entry.circumstances.unseen_lines,
         checks=tuple(
@@ -213,6 +205,50 @@ def _review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordE
         ),
         entry=entry.number,
         previous=entry.before,
+    )
+
+
+def waiting_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal) -> SignedReview:
+    """Return the approval of a whole proposal that waits, as it is signed; nothing records it here."""
+    files = []
+    for change in runtime.service.as_changes(proposal.id):
+        leaves = (change.before, change.after)
+        blobs = [blob_id(leaf.data, borrowed.hash_name) if leaf else "" for leaf in leaves]
+        modes = [git_mode(leaf.mode, link=leaf.is_link) if leaf else "" for leaf in leaves]
+        contents = [leaf.data if leaf else b"" for leaf in leaves]
+        files.append(_reviewed_file(borrowed, change.path, blobs, modes, contents))
+    count = sum(len(change.hunks) for change in proposal.files)
+    return SignedReview(
+        reviewer=git_identity(runtime.workspace.root),
+        time=round(time.time()),
+        result="approved",
+        proposal=proposal.id,
+        origin=_signed_origin(proposal.origin),
+        files=tuple(files),
+        approved=tuple(range(1, count + 1)),
+        hunks=count,
+        entry=0,
+        previous="",
+    )
+
+
+def _signed_origin(origin: Origin) -> ReviewOrigin:
+    return ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
+
+
+def _reviewed_file(
+    borrowed: BorrowedRepository, path: str, blobs: Sequence[str], modes: Sequence[str], contents: Sequence[bytes]
+) -> ReviewedFile:
+    """Return a file as it is signed; of each pair the first is before the change, empty for no file."""
+    path = f"{borrowed.folder}/{path}" if borrowed.folder else path
+    hunks = hunk_digests(path, contents[0], contents[1], borrowed.hash_name) if all(blobs) else []
+    return ReviewedFile(
+        path=path,
+        base=blobs[0],
+        result=blobs[1],
+        base_mode=modes[0],
+        result_mode=modes[1],
+        hunks=tuple(digests for _, digests in hunks),
     )
 
 

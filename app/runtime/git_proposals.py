@@ -18,7 +18,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
 from app.proposals.values.record_entries import is_written_by
-from app.runtime.commit_records import sign_reviews
+from app.runtime.commit_records import recorded_review, sign_reviews, waiting_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
 from app.text.plural import plural
@@ -87,7 +87,9 @@ def stage_commits(
     return proposal, found.left_out
 
 
-def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool) -> PushedProposal:
+def push_proposal(
+    runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool, sign: bool = False
+) -> PushedProposal:
     """Put a proposal on a reference of another repository, as a commit on top of HEAD.
 
     Args:
@@ -96,6 +98,7 @@ def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: s
         remote: A name or an address; empty for the remote that there is.
         name: Under which it is put there; empty for the proposal's id.
         force: Whether what is there goes.
+        sign: Whether to sign an approval of a proposal that waits; one of what was written is signed anyway.
 
     Raises:
         GitFailed: it does not fit HEAD, or the remote would not take it.
@@ -110,7 +113,14 @@ def push_proposal(runtime: OpenWorkspace, proposal_id: str, remote: str, name: s
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = [entry for entry in RecordStore(runtime.database, runtime.name).entries(proposal.id) if entry.files]
-        signed = is_written_by(entries) and bool(sign_reviews(runtime, borrowed, borrowed.resolve("HEAD"), entries))
+        reviews = [recorded_review(runtime, borrowed, entry) for entry in entries] if is_written_by(entries) else []
+        if sign and not reviews:
+            reviews = [waiting_review(runtime, borrowed, proposal)]
+        signed = bool(reviews) and bool(sign_reviews(borrowed, borrowed.resolve("HEAD"), reviews))
+        if sign and not signed:
+            raise GitFailed(
+                f"{proposal.id} is pushed, but git has no key to sign with: set gpg.format and user.signingkey."
+            )
         if signed:
             push_notes(borrowed, remote, REVIEWS)
     return PushedProposal(proposal.id, remote, reference, commit, signed)

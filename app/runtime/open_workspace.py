@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from app.prompts.skills import Skills
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
+    from app.sandbox.captured_changes import PathChange
     from app.sandbox.sandbox import Sandbox
     from app.sandbox.sandbox_mode import CommandPermissions
     from app.storage.captured_edit_store import CapturedEdits
@@ -181,7 +182,9 @@ class OpenWorkspace:
         with self._making:
             if self._service is None:
                 lock = self.dirs.locks / f"{self.signal.path.name}.lock"
-                self._service = ProposalService(self.workspace, self.proposals, lock, in_use=self._is_command_running)
+                self._service = ProposalService(
+                    self.workspace, self.proposals, lock, in_use=self._is_command_running, permit=self._permit
+                )
             return self._service
 
     def _who(self) -> str:
@@ -198,6 +201,17 @@ class OpenWorkspace:
 
     def _is_configured(self) -> bool:
         return any(map(os.path.lexists, (self.dirs.config_file, self.workspace.root / trust.FILE_NAME)))
+
+    def _permit(self, changes: "Iterable[PathChange]") -> None:
+        """Hold an approval back for which the repository's policy asks other people, too; raises ProposalError."""
+        from app.workspace.git_repository import find_repository
+
+        repository = find_repository(self.workspace.root)
+        if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
+            # Few have a policy.
+            from app.attestation.required_reviews import require_other_reviews
+
+            require_other_reviews(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
         """Whether a command runs directly on the files; what one has left that was cut off is put back first."""

@@ -309,12 +309,15 @@ def what_was_approved_undone(project: Project) -> None:
 
 
 def a_key_under_two_names(project: Project) -> None:
-    project.set_policy(POLICY + "people = 2\n")
-    project.write("signers", project.signers("ann") + f"anna@x.org {(project.keys / 'ann.pub').read_text()}")
-    project.base = project.commit("signers")
     project.replace("line 3", "three")
+    text = project.read()
     project.forge(lambda statement: None, project.signature("ann"))
     assert run("notes")[0] == 0
+    git(project.root, "reset", "--quiet", "--hard", project.base)
+    project.write("signers", project.signers("ann") + f"anna@x.org {(project.keys / 'ann.pub').read_text()}")
+    project.set_policy(POLICY + "people = 2\n")
+    project.write("a.txt", text)
+    project.commit("three")
 
 
 TAMPERING = (
@@ -461,15 +464,16 @@ def test_what_was_reviewed_is_accepted_after_what_git_does(
 
 
 def test_two_people_sign_in_two_clones_and_the_notes_merge(project: Project, tmp_path: Path) -> None:
-    project.set_policy(POLICY + "people = 2\n")
     project.replace("line 3", "three")
-    assert project.verify()[0] == 3
+    policy = tmp_path / "policy.toml"
+    policy.write_text(POLICY + "people = 2\n")
+    assert project.verify("--policy", str(policy))[0] == 3
     git(project.root, "update-ref", "refs/notes/ann", REVIEWS)
     git(project.root, "update-ref", "-d", REVIEWS)
     project.become("bob")
     assert run("notes")[0] == 0
     git(project.root, "notes", f"--ref={REVIEWS}", "merge", "--strategy=cat_sort_uniq", "refs/notes/ann")
-    code, said = project.verify()
+    code, said = project.verify("--policy", str(policy))
     assert code == 0, said
     assert "ann@x.org" in said
     assert "bob@x.org" in said
@@ -489,8 +493,12 @@ def test_two_people_sign_in_two_clones_and_the_notes_merge(project: Project, tmp
     ],
 )
 def test_the_policy_of_the_base_says_what_is_asked(project: Project, policy: str, code: int) -> None:
-    project.set_policy(POLICY + policy)
     project.replace("line 3", "three")
+    text = project.read()
+    git(project.root, "reset", "--quiet", "--hard", project.base)
+    project.set_policy(POLICY + policy)
+    project.write("a.txt", text)
+    project.commit("three")
     found, said = project.verify()
     assert found == code, said
 
@@ -742,3 +750,37 @@ def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
     code, said = run("stage", "--from", "origin", "signoff/P1")
     assert code == 0, said
     assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in said
+
+
+def test_an_approval_waits_for_another_person_where_the_policy_asks_for_two(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.set_policy(POLICY + "[[paths]]\nmatch = ['a.*']\npeople = 2\n")
+    server, other = tmp_path / "server.git", tmp_path / "other"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
+    git(tmp_path, "clone", "--quiet", str(server), str(other))
+    runtime = open_runtime(project.root, {}, {})
+    draft = runtime.service.draft("s1")
+    draft.write("a.txt", "one\n")
+    runtime.service.stage(draft, "one")
+    runtime.close()
+    code, said = run("approve", "P1")
+    assert code != 0
+    assert "asks for 2 people on a.txt: 1 other person must approve this change first" in said
+    assert project.read() == LINES
+    assert run("push", "P1", str(server), "--sign")[0] == 0
+    # One's own signature does not make one two.
+    assert run("approve", "P1")[0] != 0
+    project.root = other
+    monkeypatch.chdir(other)
+    project.become("bob")
+    git(other, "config", "gpg.format", "ssh")
+    assert run("stage", "--from", "origin", "signoff/P1")[0] == 0
+    assert run("approve", "P1")[0] != 0
+    git(other, "fetch", "--quiet", "origin", f"{REVIEWS}:{REVIEWS}")
+    code, said = run("approve", "P1")
+    assert code == 0, said
+    assert project.read() == "one\n"
+    project.commit("one")
+    assert run("notes")[0] == 0
+    assert project.verify()[0] == 0

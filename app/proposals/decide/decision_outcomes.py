@@ -1,6 +1,6 @@
 """Plan what an approval or denial writes, and what is left of the proposal afterwards."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
+from app.sandbox.captured_changes import Leaf, PathChange
 from app.workspace.secrets import secret_reason
 
 _CONTEXT = 3
@@ -331,6 +332,16 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
         )
         for change in diff_lines(before, after)
     ]
+
+
+def path_changes(contents: Contents, transitions: Iterable[Transition]) -> Iterator[PathChange]:
+    """Yield transitions with all bytes."""
+    for one in transitions:
+        before, after = (
+            None if version is None else Leaf(contents.get(version), version.mode)
+            for version in (one.before, one.after)
+        )
+        yield PathChange(one.path, before, after)
 
 
 def _transitions(change: FileChange, base: FileVersion | None, result: FileVersion | None) -> list[Transition]:
