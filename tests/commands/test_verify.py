@@ -784,3 +784,20 @@ def test_an_approval_waits_for_another_person_where_the_policy_asks_for_two(
     project.commit("one")
     assert run("notes")[0] == 0
     assert project.verify()[0] == 0
+
+
+def test_each_approval_is_committed_and_signed_where_that_is_set(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "home/config").mkdir(parents=True)
+    (tmp_path / "home/config/config.toml").write_text("commit = true\n")
+    code, said = run("notes", "--install", "--yes")
+    assert code == 0, said
+    runtime = open_runtime(project.root, {}, {})
+    for path in ("a.txt", "b.txt"):
+        draft = runtime.service.draft("s1")
+        draft.write(path, "one\n")
+        runtime.service.stage(draft, path)
+    runtime.close()
+    assert run("approve", "P1", "P2")[0] == 0
+    assert len(project.envelopes()) == 2
+    code, said = project.verify()
+    assert code == 0, said

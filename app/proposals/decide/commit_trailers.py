@@ -64,10 +64,16 @@ def commit_proposal(
     return git("rev-parse", "HEAD").strip()
 
 
+_FOR_HOOKS = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
+"""Paths that a hook needs to find this record and the agent that signs; they only look like secrets."""
+
+
 def _git(root: Path, *arguments: str) -> str:
     """Git's output; paths are taken as they are, not as patterns."""
     # The repository's hooks run, as the user wants it, but learn no key that was meant for signoff.
-    environment = {name: value for name, value in os.environ.items() if not holds_secret(name, value)}
+    environment = {
+        name: value for name, value in os.environ.items() if name in _FOR_HOOKS or not holds_secret(name, value)
+    }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
