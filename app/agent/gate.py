@@ -64,7 +64,7 @@ _OPENING = frozenset({Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENI
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """How many steps of a turn may stage edits before the gate closes."""
+    """The number of steps of a turn that may stage edits before the gate closes."""
 
     kind: Literal["every-edit", "chain"] = "every-edit"
     chain_steps: int = 3

@@ -36,7 +36,7 @@ class Interrupter:
     async def wait_for(
         self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
     ) -> T:
-        """Await `work`, or cancel it (and wait until its clean-up is done) as soon as the user stops.
+        """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
 
         Args:
             work: what is awaited.

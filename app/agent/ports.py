@@ -77,7 +77,7 @@ class OtherSessions(Protocol):
     """Writes events to other sessions."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Append events to that session's log; None if there is no such session any more.
+        """Append events to that session's log; return None if the session no longer exists.
 
         Without a session, decisions among them are kept by themselves.
         """

@@ -98,19 +98,18 @@ class SpendingMeter:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called at any time, whatever the session is doing."""
+    """A conversation; every public method may be called at any time, whatever the session is doing.
+
+    Args:
+        session_id: Its id in the store.
+        ports: What it works with.
+        settings: Limits, gate policy and prompt.
+        events: The log so far.
+    """
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
     ) -> None:
-        """Open a session.
-
-        Args:
-            session_id: its id in the store.
-            ports: what it works with.
-            settings: limits, gate policy and prompt.
-            events: the log so far.
-        """
         self.id = session_id
         self.ports = ports
         self.settings = settings
@@ -168,7 +167,7 @@ class Session(DecisionService):
 
     @property
     def has_unheard_feedback(self) -> bool:
-        """Return whether the user said something with a decision that no request has carried yet."""
+        """Return whether the user gave feedback with a decision that no request has carried yet."""
         return self._turns.feedback.undelivered
 
     @property
@@ -290,7 +289,7 @@ class Session(DecisionService):
         await self._turns.wait_until_idle()
 
     async def close(self) -> None:
-        """Stop what runs and wait for its records; the session can be opened again later, with what is queued."""
+        """Stop the running turn and wait until its events are stored; the session can be opened again later."""
         self.confirmations.withdraw()
         await asyncio.gather(self.aside.close(), self._turns.close())
 
@@ -332,7 +331,7 @@ class Session(DecisionService):
         await self._tell_changed(result.changed)
 
     async def _record(self, owner: str, event: ProposalDecided) -> None:
-        """Record a decision in the session that proposed, wherever that is open.
+        """Record a decision in the session that made the proposal, also if another process has that session open.
 
         A fork remembers proposals of the original as its own: then the words are for the model at hand. The store
         tells the fact to all others that remember it.

@@ -91,7 +91,8 @@ class _Change:
 
 
 class _ChainSearch:
-    """How far the search for reviews of a change has come: from its end back; of a removal, from its start on."""
+    """State of the search for reviews of a change: backwards from its result; for a removal, forwards from its
+    base."""
 
     def __init__(self, change: _Change) -> None:
         self.path = change.pair.path

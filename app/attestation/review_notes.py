@@ -30,18 +30,17 @@ _MOST = 100_000
 
 
 class StatementNotes:
-    """Reads the reviews of a repository, each note once."""
+    """Reads the reviews of a repository, each note once.
+
+    Args:
+        borrowed: The repository.
+        more: References or commits of other notes that are read, too.
+
+    Raises:
+        GitFailed: One of them does not exist.
+    """
 
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
-        """Find the notes.
-
-        Args:
-            borrowed: The repository.
-            more: References or commits of other notes that are read, too.
-
-        Raises:
-            GitFailed: one of them does not exist.
-        """
         self._borrowed = borrowed
         names = [*borrowed.references(REVIEWS, _FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]

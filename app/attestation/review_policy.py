@@ -17,7 +17,7 @@ POLICY_PATH = ".signoff/review-policy.toml"
 
 
 class PathRule(BaseModel):
-    """What is asked for some paths."""
+    """Requirements for some paths."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

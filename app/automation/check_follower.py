@@ -52,7 +52,7 @@ async def watch_workspace(workspace: Workspace) -> AsyncGenerator[None]:
 
 
 def _folders(workspace: Workspace) -> frozenset[Path]:
-    """What no ignore rule leaves out, and where git keeps the index and HEAD."""
+    """Return the folders that no ignore rule leaves out, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
     below = (workspace.root / path for path in islice(workspace.folders(), _MOST_FOLDERS))
@@ -98,7 +98,7 @@ class _CheckedProposal:
         return bool(self.why_not)
 
     def missing_check(self) -> tuple[CheckResult, ...]:
-        """What should have been run before an approval and can't be; nothing once that was said."""
+        """Return the required checks that cannot be run before an approval; empty once the user was told."""
         if self.refused:
             return ()
         self.refused = True
@@ -125,7 +125,15 @@ class _CheckedProposal:
 
 
 class CheckFollower:
-    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop."""
+    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop.
+
+    Args:
+        runner: Runs them.
+        configured: The checks that are in force.
+        trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
+        chosen: The hunks that an approval of a proposal would name now.
+        publish: Takes what the checks of a proposal say whenever that has changed.
+    """
 
     def __init__(
         self,
@@ -135,14 +143,6 @@ class CheckFollower:
         chosen: Callable[[Proposal], Chosen],
         publish: Callable[[ProposalChecks], None],
     ) -> None:
-        """
-        Args:
-            runner: Runs them.
-            configured: The checks that are in force.
-            trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
-            chosen: The hunks that an approval of a proposal would name now.
-            publish: Takes what the checks of a proposal say whenever that has changed.
-        """
         self._runner = runner
         self._configured = configured
         self._trees = trees
@@ -312,7 +312,7 @@ class CheckFollower:
             await asyncio.wait(self._tasks)
 
     def _begin(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
-        """Look at a proposal and run what runs by itself, in the place of what is done for it now.
+        """Examine a proposal and start its automatic checks; this replaces earlier work on it.
 
         Args:
             proposal_id: The proposal.

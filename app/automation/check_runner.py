@@ -144,14 +144,14 @@ class CheckedTrees:
 
 
 class CheckRunner:
-    """Runs the checks of one workspace; for one event loop."""
+    """Runs the checks of one workspace; for one event loop.
+
+    Args:
+        sandbox: Gives the sandbox of the workspace.
+        workspace: The files that are checked.
+    """
 
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
-        """
-        Args:
-            sandbox: Gives the sandbox of the workspace.
-            workspace: The files that are checked.
-        """
         self._sandbox = sandbox
         self._root = workspace.root
         self._trees = WorkspaceTrees(workspace)

@@ -76,7 +76,7 @@ class ConfigError(Exception):
 
 
 def _as_tuple(value: Any) -> Any:
-    """One pattern may stand alone."""
+    """Return the value as a tuple; a single pattern may be given without a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -254,7 +254,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file; raises OSError, also for a pipe or a device, of which there may never be an end."""
+    """Return the bytes of a file; raises OSError, also for a pipe or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return path.read_bytes()

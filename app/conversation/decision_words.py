@@ -1,4 +1,4 @@
-"""How a decision is told to the model: facts in the program's words, feedback in the user's own."""
+"""Words that tell the model about a decision: facts from the program, feedback as the user's own words."""
 
 from collections.abc import Iterable, Sequence
 

@@ -104,7 +104,7 @@ class EventLog:
         return stored[len(stored) - len(batch) :]
 
     async def catch_up(self) -> tuple[Event, ...]:
-        """Take in what another process wrote; returns what is new here."""
+        """Read the events that another process has written; return them."""
         return self.extend(await self._sink.since(self.last))
 
     def extend(self, foreign: Iterable[Event]) -> tuple[Event, ...]:

@@ -141,7 +141,7 @@ _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true
 
 
 def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
-    """What the address of a pull request or of a commit stands for; None if it is none."""
+    """Return the fetch target for the web address of a pull request or commit; None for any other text."""
     if not re.match(r"https?://", name):
         return None
     page = urlsplit(name)

@@ -41,10 +41,13 @@ _PIECES = 64
 
 
 class BodyReader:
-    """Context manager that reads the pieces of a body in the background."""
+    """Context manager that reads the pieces of a body in the background.
+
+    Args:
+        pieces: May be of any size.
+    """
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
-        """`pieces` may be of any size."""
         self._pieces = pieces
         self._read: deque[bytes] = deque()
         """What was not taken yet; no queue of asyncio's, which costs as much as what is in a piece."""

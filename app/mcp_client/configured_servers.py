@@ -209,7 +209,7 @@ def _reader(name: str) -> Callable[[bytes], Tables]:
 
 
 def _of_claude(root: str) -> Callable[[bytes], Tables]:
-    """Those of this project first: of two of one name they are meant."""
+    """Read Claude Code's tables; those of this project win over others of the same name."""
 
     def tables(content: bytes) -> Tables:
         values = json.loads(content)
@@ -220,7 +220,7 @@ def _of_claude(root: str) -> Callable[[bytes], Tables]:
 
 
 def _definition(name: str, values: Any, source: str) -> ServerDefinition:
-    """What these agents say of a server, as signoff says it; raises ValueError."""
+    """Return another agent's table as a definition of signoff; raises ValueError."""
     if not isinstance(values, dict):
         raise ValueError("it is no table")
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -276,7 +276,7 @@ def find_servers(
     *,
     of_workspace: Collection[str] = (),
 ) -> KnownServers:
-    """Read all files; blocks.
+    """Read the server tables of all configuration files; blocks.
 
     Args:
         own: The `[mcp.NAME]` tables.

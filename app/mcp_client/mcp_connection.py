@@ -131,7 +131,7 @@ class Connection(ABC):
             task.cancel()
 
     def _take(self, message: object, size: int) -> list[Message]:
-        """Take what has come; returns what is to be sent for it. Raises ConnectionLost for a flood."""
+        """Handle a received message; return the messages to send. Raises ConnectionLost for a flood."""
         messages = message if isinstance(message, list) else [message]
         if len(messages) > MOST_AT_ONCE:
             raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
@@ -155,7 +155,7 @@ class Connection(ABC):
         return True
 
     def _hear(self, message: object) -> list[Message]:
-        """Take a message that nobody waits for; returns what is to be sent for it."""
+        """Handle a message that is no answer; return the messages to send."""
         try:
             call = read_request(message)
         except RpcError as refusal:
@@ -194,7 +194,7 @@ class Connection(ABC):
 
     @abstractmethod
     async def _send(self, message: Message) -> None:
-        """Send what is not answered. Raises ConnectionLost."""
+        """Send a message that gets no answer. Raises ConnectionLost."""
 
     @abstractmethod
     async def close(self) -> None:

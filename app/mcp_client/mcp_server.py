@@ -128,7 +128,7 @@ class McpServer:
 
     @property
     def startup_wait(self) -> str:
-        """Return what is awaited while it starts, and how long at most: `docs (up to 60 s)`."""
+        """Return what is awaited during the start, with the longest time: `docs (up to 60 s)`."""
         return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property

@@ -346,7 +346,7 @@ class McpServers(ToolSource):
         ]
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """A tool of a server that had not started when the turn began; the server is waited for.
+        """Return a tool of a server that had not started when the turn began; wait for the server.
 
         Args:
             name: Its name to the model.

@@ -142,7 +142,7 @@ class SignInRefused(SignInFailed):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where to sign in."""
+    """Addresses of the sign-in."""
 
     issuer: str
     authorization: str
@@ -171,10 +171,13 @@ class _Place:
 
 
 class OAuthSignIn:
-    """Signs the user in to one server."""
+    """Signs the user in to one server.
+
+    Args:
+        client: Makes the requests; without a client id signoff registers itself.
+    """
 
     def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
-        """`client` makes the requests; without a client id signoff registers itself."""
         self._url = url
         self._client = client
         self._client_id = client_id
@@ -274,7 +277,7 @@ class OAuthSignIn:
         )
 
     async def _resource(self, challenge: str) -> dict[str, Any]:
-        """What the server says of itself; what is for another one is left alone."""
+        """Return the server's metadata; metadata of another resource is ignored."""
         origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
         named = _CHALLENGE.search(challenge)
         where = f"{origin}/.well-known/oauth-protected-resource"

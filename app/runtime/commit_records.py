@@ -1,4 +1,4 @@
-"""What the record says of a commit, or of what is about to be one: for trailers and for notes."""
+"""Record entries of a commit, or of the next one: for trailers and for notes."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class CommitNotes:
 
 
 def staged_trailers(runtime: OpenWorkspace) -> list[str]:
-    """The trailers for what is in the index: of each decision that brought a file to what it is there.
+    """Return the trailers for the index: one for each decision that led a file to its content there.
 
     Raises:
         GitFailed: there is no repository.
@@ -106,7 +106,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
 
 
 def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
-    """Write what the record says of commits into git's notes, and sign it once.
+    """Write the record's entries of commits into git's notes, and sign them once.
 
     Args:
         runtime: The open workspace.

@@ -62,7 +62,7 @@ def base_url_of(settings: Settings) -> str:
 def endpoint_of(
     settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
 ) -> Endpoint:
-    """The endpoint that the settings name, with the key that is meant for it.
+    """Return the endpoint of the settings, with the key for it.
 
     Args:
         settings: those in force.
@@ -90,7 +90,7 @@ def endpoint_of(
 
 
 def _is_anthropics(base_url: str) -> bool:
-    """Whether the URL leads to Anthropic itself, and nobody on the way can read what is sent."""
+    """Return whether the URL leads to Anthropic itself, over an encrypted connection."""
     try:
         parts = urlsplit(base_url.strip())
     except ValueError:
@@ -146,7 +146,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
 
 
 def _check_tables(tables: Mapping[str, ModelTable]) -> None:
-    """Raise NotConnected if what is set for some model cannot be: one turn may go to it in mid-session."""
+    """Raise NotConnected if the settings of some model are invalid: a turn may use it later in the session."""
     for name, table in tables.items():
         try:
             resolve_profile("", name, overrides=table.profile)
@@ -250,7 +250,7 @@ class StoreSink:
         self._session_id = session_id
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
-        """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
+        """Store events. Once begun, the write is waited for even if the caller is cancelled."""
         write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
         try:
             return await asyncio.shield(write)

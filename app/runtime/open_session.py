@@ -157,7 +157,7 @@ _LONGEST_PAUSE = 60.0
 
 
 class UnrecordedDecisions:
-    """Records decisions of any process that have no record yet; while the store fails, it tries again and again.
+    """Records decisions of any process that are not recorded yet; repeats while the store fails.
 
     Args:
         runtime: The open workspace.

@@ -165,7 +165,7 @@ def question_heading(one: SideExchange) -> str:
 
 
 def answer_heading(one: SideExchange) -> str:
-    """Who answered, and whether that is all."""
+    """Return the heading of an answer: its author, and whether it is complete."""
     if one.answer is None or not one.answered:
         return "No answer came"
     state = "" if one.answer.state == "complete" else f" ({one.answer.state})"

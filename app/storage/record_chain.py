@@ -1,4 +1,4 @@
-"""Adds entries to the end of the record's hash chain, each in the transaction that writes what it tells of."""
+"""Appends entries to the record's hash chain, each in the transaction that writes the recorded fact."""
 
 import hashlib
 import sqlite3
@@ -27,7 +27,7 @@ def add_entry(connection: sqlite3.Connection, workspace: str, entry: RecordEntry
 def add_event(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
-    """Add the entry of an event that tells of a decision, in the transaction that writes the event."""
+    """Append the entry of an event about a decision, in the transaction that writes the event."""
     end = end_of_chain(connection, workspace)
     entry = EventEntry(
         number=end.number + 1,

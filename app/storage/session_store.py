@@ -35,7 +35,7 @@ _TELLING = 12
 
 
 def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
-    """Name a session by the first thing in it that the user said in more than a few words."""
+    """Name a session after the user's first message of more than a few words."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if named:
         return
@@ -45,7 +45,7 @@ def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -
 
 
 def _says_much(title: str) -> bool:
-    """Whether it tells what a session is about: neither a greeting nor `go on`."""
+    """Return whether a title describes a session: neither a greeting nor `go on`."""
     return len(title.encode(errors="replace")) >= _TELLING
 
 
@@ -115,7 +115,7 @@ class SessionStore:
         return record
 
     def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
-        """A copy of a session (up to and including event `upto`) that goes its own way from there.
+        """Return a copy of a session, up to and including event `upto`.
 
         Queued messages are said once: they stay with the original.
         """

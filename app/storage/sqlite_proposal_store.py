@@ -235,7 +235,7 @@ def _large_proposal(body: str) -> Proposal:
 
 
 def _read(kind: type[_Kept], body: object) -> _Kept:
-    """What a row holds; raises StorageError for what another version or a damaged disk has left."""
+    """Return the content of a row; raises StorageError for a row of another version or a damaged one."""
     try:
         return kind.model_validate_json(cast(str, body))
     except ValidationError as error:

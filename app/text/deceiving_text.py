@@ -165,7 +165,7 @@ def _is_turned_around(line: str, first: int) -> bool:
 
 
 def _comment_start(line: str) -> int:
-    """Where a comment begins on a line; -1 if none does."""
+    """Return where a comment begins on a line; -1 without one."""
     starts = [line.find(mark) for mark in ("#", "//", "--")]
     # One that ends on the line has code behind it.
     starts.append(line.find("/*", max(0, line.rfind("*/") - 1)))

@@ -109,7 +109,7 @@ def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _mixes(word: str) -> bool:
-    """Whether letters of another script, or Latin ones that look like others, stand among ASCII letters."""
+    """Return whether a word mixes ASCII letters with another script or with Latin letters that look alike."""
     if not any("a" <= letter <= "z" or "A" <= letter <= "Z" for letter in word):
         return False
     for letter in word:

@@ -71,7 +71,7 @@ class ChatHandlers(Protocol):
         ...
 
     async def open_proposal(self, proposal_id: str) -> None:
-        """A proposal is wanted in the review."""
+        """Open a proposal in the review."""
         ...
 
 
@@ -86,7 +86,6 @@ class ChatArea(Column):
         acts: ChatHandlers,
         app_context: AppContext,
     ) -> None:
-        """The chat above the composer that belongs to it, over a workspace."""
         super().__init__()
         self.pane = ChatPane(composer)
         self._workspace = workspace

@@ -30,7 +30,7 @@ def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
 
 
 def not_sent_message(text: str) -> str:
-    """Return what the user is told of such a message."""
+    """Return the message to the user about an unsent text."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
@@ -114,7 +114,7 @@ class ChatController:
         return self.workbench.chat.todo_bar.toggle_folded()
 
     async def go_to(self, session_id: str, event: int) -> None:
-        """Show what was said at an event, in whatever session that is."""
+        """Show an event of any session."""
         from app.conversation.events import side_thread_of
 
         if (now := self.session.current) is None or now.id != session_id:
@@ -178,7 +178,7 @@ class ChatController:
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
     def back_to_composer(self, texts: Sequence[str]) -> None:
-        """Put the user's words before what is being written, to be sent again or not."""
+        """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
             open_session, draft = self.session.open_session, self._composer.dump_draft

@@ -36,14 +36,13 @@ class PaneSplit(Row):
         """Percent of it for the review."""
 
     def __init__(self, composer: "Composer") -> None:
-        """The chat's side alone, with its composer."""
         super().__init__()
         self._composer = composer
         self._share = _REVIEW
         """Percent of the width for the review."""
 
     def compose(self) -> ComposeResult:
-        """The review has its place once it is wanted."""
+        """Compose the chat; the review is mounted when it is needed."""
         yield ChatColumn(self._composer)
 
     def show_placeholder(self) -> None:

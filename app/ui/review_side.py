@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 
 class ReviewSide(Column):
-    """Holds the review, and routes its messages."""
+    """Holds the review, and routes its messages.
+
+    Args:
+        review: It.
+        decisions: Acts on what it says.
+        notes: Keeps what is begun in it.
+        asking: Asks the model what is asked in it.
+        work: Runs that.
+        take_words: Takes words that nobody in the review can take any more.
+    """
 
     def __init__(
         self,
@@ -31,16 +40,6 @@ class ReviewSide(Column):
         work: RunWork,
         take_words: Callable[[str], None],
     ) -> None:
-        """Hold a review.
-
-        Args:
-            review: it.
-            decisions: acts on what it says.
-            notes: keeps what is begun in it.
-            asking: asks the model what is asked in it.
-            work: runs that.
-            take_words: takes words that nobody in the review can take any more.
-        """
         super().__init__()
         self.review = review
         self._decisions = decisions
@@ -86,13 +85,13 @@ class ReviewSide(Column):
 
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
-        """A diff is wanted."""
+        """Load a diff for the review."""
         self._decisions.checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(wishes.VersionsWanted)
     def load_versions(self, event: wishes.VersionsWanted) -> None:
-        """The diff between two versions is wanted."""
+        """Load the diff between two versions."""
         self._work(partial(self._decisions.load_versions, event), group="versions", exclusive=True)
 
     @on(wishes.AnswersWanted)
@@ -102,7 +101,7 @@ class ReviewSide(Column):
 
     @on(ExternalDiffWanted)
     def show_external_diff(self, event: ExternalDiffWanted) -> None:
-        """A file is wanted as the user's diff program shows it."""
+        """Show a file in the user's external diff program."""
         self._work(
             partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
         )
@@ -148,7 +147,7 @@ class ReviewSide(Column):
 
     @on(wishes.CheckOutputWanted)
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
-        """Their output is wanted."""
+        """Show the output of the checks."""
         self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
     # What the user asks

@@ -53,7 +53,7 @@ class ReviewControllers(NamedTuple):
         self.decisions.aftermath.settle()
 
     async def close(self) -> None:
-        """End what runs, and keep what is begun."""
+        """Stop all work and save unfinished notes."""
         await self.notes.close()
         await self.checks.close()
 
@@ -76,7 +76,13 @@ class Controllers:
 
 
 class ReviewLoader:
-    """Makes the review, once."""
+    """Makes the review, once.
+
+    Args:
+        parts: Of the app, with the preferences; what stands behind the review is put there.
+        talk: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
+        app_context: How work is run and the user is notified or asked.
+    """
 
     def __init__(
         self,
@@ -84,13 +90,6 @@ class ReviewLoader:
         talk: "ChatController",
         app_context: "AppContext",
     ) -> None:
-        """Load nothing yet.
-
-        Args:
-            parts: of the app, with the preferences; what stands behind the review is put there.
-            talk: is behind the chat; has the workbench that shows it, and the session that records its decisions.
-            app_context: How work is run and the user is notified or asked.
-        """
         self._parts = parts
         self._workbench = talk.workbench
         self._current = talk.session
@@ -182,7 +181,7 @@ class OpenedWorkspace(NamedTuple):
         return self.runtime.proposals.recent()
 
     def has_notes(self) -> bool:
-        """Whether something is begun in the review that was not sent yet; raises StorageError."""
+        """Return whether the review has unfinished notes; raises StorageError."""
         from app.ui.controllers.review_services import ReviewNotes
 
         return ReviewNotes(self.runtime.sessions).exist()
@@ -202,7 +201,16 @@ async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
 
 
 class Startup:
-    """Makes the parts and shows them, one after the other."""
+    """Makes the parts and shows them, one after the other.
+
+    Args:
+        app: Has themes, keys and the terminal.
+        parts: Where they go.
+        talk: Is behind the chat; has the workbench, and the session, which is attached last.
+        app_context: How work is run and the user is notified or asked.
+        inbox: Takes what the session says.
+        draw_status: Brings the status bar up to date.
+    """
 
     def __init__(
         self,
@@ -213,16 +221,6 @@ class Startup:
         inbox: "UpdateBuffer",
         draw_status: Callable[[], None],
     ) -> None:
-        """Nothing is made yet.
-
-        Args:
-            app: has themes, keys and the terminal.
-            parts: where they go.
-            talk: is behind the chat; has the workbench, and the session, which is attached last.
-            app_context: How work is run and the user is notified or asked.
-            inbox: takes what the session says.
-            draw_status: brings the status bar up to date.
-        """
         self._app = app
         self._parts = parts
         self._workbench = talk.workbench

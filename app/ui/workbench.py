@@ -281,9 +281,10 @@ class Workbench(Screen[None]):
         self.composer.set_review_pending(bool(self.tabs.waiting) or self.tabs.asked)
 
     def _mark(self, name: str, *, on: bool) -> None:
-        """Say with a class which sides are shown.
+        """Set or remove a class that says which sides are shown.
 
-        They alone are styled anew, not all that is in them: no such class concerns that, and it would hold up a key.
+        Only the sides are styled anew, not the widgets in them: no such class concerns those, and it would delay a
+        key.
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)

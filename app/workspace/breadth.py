@@ -10,7 +10,7 @@ _OF_THE_SYSTEM = (
 
 
 def describe_broad_folder(folder: Path) -> str:
-    """Describe a folder that is no project, such as the home; empty for any other."""
+    """Describe a folder that is more than a project, such as the home; empty for any other."""
     root = folder.resolve()
     if root == Path(root.anchor):
         return "the whole machine"

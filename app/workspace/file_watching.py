@@ -38,7 +38,7 @@ def start_watch(paths: Collection[Path]) -> "RustNotify":
 
 
 def _kernel_is_silent() -> bool:
-    """Whether files have to be looked at time and again, by watchfiles' rules: the user says so, or it is WSL."""
+    """Return whether files must be polled, by watchfiles' rules: the user says so, or it is WSL."""
     if said := os.environ.get("WATCHFILES_FORCE_POLLING"):
         return said.lower() not in ("false", "disable", "disabled")
     return "microsoft-standard" in os.uname().release.lower()

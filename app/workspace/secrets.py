@@ -1,4 +1,4 @@
-"""Which files look like secrets, so that the model sees their contents only after the user has said yes.
+"""Recognises files that look like secrets, which the model may read only after the user has agreed.
 
 Names first, contents second: a name can tell before anything is read. Both err towards asking.
 """
@@ -163,7 +163,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 @lru_cache(maxsize=4096)
 def classify_name(name: str) -> NameKind:
-    """Return what a file's name, without its folders, tells about secrets."""
+    """Return what a file's name, without its folders, says about secrets."""
     names = _originals(folded_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
         return NameKind.CERTAIN

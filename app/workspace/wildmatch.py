@@ -51,7 +51,7 @@ class IgnoreRule:
 
     @property
     def literal(self) -> bool:
-        """Whether the pattern stands for nothing but itself."""
+        """Return whether the pattern has no wildcard."""
         return not any(character in _SPECIAL for character in self.text)
 
     @property
@@ -62,7 +62,8 @@ class IgnoreRule:
 
     @property
     def last_name(self) -> LastName:
-        """How the last name of a path is spelled that this matches, as far as the pattern tells."""
+        """Return the spelling of the last component that a matching path must have, as far as the pattern determines
+        it."""
         name = self.text.rpartition("/")[2]
         pieces = _ANY_SPECIAL.split(name)
         if self._has_sets:
@@ -125,7 +126,7 @@ _ANYWHERE_BELOW = "(?:.*?/)??"
 
 @dataclass(slots=True)
 class _Group:
-    """What stands between two `**`: stretches of fixed length with a star between each two."""
+    """Part of a pattern between two `**`: stretches of fixed length, with a star between each two."""
 
     lead: str
     """What the `**` before it may take."""
@@ -144,7 +145,7 @@ class _Group:
 
 
 def _groups(text: str, *, folders: bool) -> list[_Group] | None:
-    """Take a pattern apart; None if it can't match anything.
+    """Return the parts of a pattern; None if it can't match anything.
 
     Args:
         text: What follows the literal start.
@@ -175,7 +176,7 @@ def _groups(text: str, *, folders: bool) -> list[_Group] | None:
 
 
 def _single(text: str, at: int) -> tuple[str, int] | None:
-    """What stands for one character, as an expression, and where it ends; None if it can't match anything."""
+    """Return the expression for one character and where it ends; None if it can't match anything."""
     match text[at]:
         case "?":
             return "[^/]", at + 1
@@ -226,7 +227,8 @@ def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
 
 
 def _named(text: str, at: int) -> tuple[str, int] | None:
-    """The members of a class such as `[:digit:]`, and where it ends; 0 for one that is unknown or has no end."""
+    """Return the members of a class such as `[:digit:]` and where it ends; 0 for one that is unknown or not
+    closed."""
     if text[at : at + 2] != "[:":
         return None
     end = text.find("]", at + 2)

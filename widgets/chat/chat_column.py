@@ -39,7 +39,6 @@ class ChatColumn(Column):
     """
 
     def __init__(self, composer: Composer, pane: "ChatPane | None" = None) -> None:
-        """The composer, and the chat if it is there already."""
         super().__init__()
         self.composer = composer
         self._pane = pane

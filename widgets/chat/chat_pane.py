@@ -58,10 +58,13 @@ _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 
 
 class RefreshPace:
-    """Decides when the streamed text is drawn next."""
+    """Decides when the streamed text is drawn next.
+
+    Args:
+        clock: In seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` in seconds."""
         self._clock = clock
         self._waiting = 0
         """Characters that have come since the last picture."""
@@ -125,7 +128,11 @@ _SLICE_EVENTS = 50
 
 
 class ChatPane(Column):
-    """Shows a session and takes the user's messages to it; independent of how the session works."""
+    """Shows a session and takes the user's messages to it; independent of how the session works.
+
+    Args:
+        composer: Where the user writes to this chat; it has its place beside it.
+    """
 
     DEFAULT_CSS = """
     ChatPane {
@@ -159,7 +166,6 @@ class ChatPane(Column):
         href: str
 
     def __init__(self, composer: Composer) -> None:
-        """`composer` is where the user writes to this chat; it has its place beside it."""
         super().__init__()
         self.transcript = Transcript()
         self.todo_bar = TodoBar()
@@ -204,9 +210,9 @@ class ChatPane(Column):
     # The session.
 
     def open_log(self, log: Sequence[Event]) -> None:
-        """Show a session as its log tells it: its end at once, the whole of a long one as time allows.
+        """Show a session: the end of its log at once, the rest of a long one as time allows.
 
-        Where its end is shown already, what is on the screen stays where it is.
+        Where its end is already shown, the visible part does not move.
         """
         self._stop_flushing()
         self._take_streamed()
@@ -228,7 +234,7 @@ class ChatPane(Column):
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
-        """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
+        """Scroll to an event of the open log as soon as it is shown."""
         self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
         if self._filling is None:
             self._go_to_sought()
@@ -239,7 +245,7 @@ class ChatPane(Column):
             self._sought = ""
 
     def _shows_end_of(self, log: Sequence[Event]) -> bool:
-        """Whether what is shown is of this log."""
+        """Return whether the end of this log is shown."""
         first = self._shown_from
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 

@@ -46,7 +46,6 @@ class Popup(Widget):
         choice: Suggestion
 
     def __init__(self) -> None:
-        """Closed."""
         super().__init__()
         self.source: Source = "file"
         self._choices: Sequence[Suggestion] = ()

@@ -38,7 +38,14 @@ _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
 class Composer(Column):
-    """A text field that grows with its text, a list of choices above it, and above that what is queued."""
+    """A text field that grows with its text, a list of choices above it, and the queued messages above that.
+
+    Args:
+        files: Gives the workspace's files, sorted; called and gone through on a thread.
+        commands: Those that are offered, (name, title).
+        more_commands: There may be others, which `set_commands` will tell of.
+        id: Of the widget.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
     DEFAULT_CSS = """
@@ -129,14 +136,6 @@ class Composer(Column):
         more_commands: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """An empty one.
-
-        Args:
-            files: gives the workspace's files, sorted; called and gone through on a thread.
-            commands: those that are offered, (name, title).
-            more_commands: there may be others, which `set_commands` will tell of.
-            id: of the widget.
-        """
         super().__init__(id=id)
         self._files = files
         self._commands = list(commands)
@@ -180,7 +179,7 @@ class Composer(Column):
 
     @property
     def draft(self) -> str:
-        """What stands in the composer, pastes written out; what is set is folded again as it was, if it was."""
+        """Return the text of the composer with pastes written out; setting it folds them again."""
         return self.editor.draft.text
 
     @draft.setter
@@ -239,14 +238,14 @@ class Composer(Column):
                 self._offer_commands(self.editor.text.removeprefix("/").lower())
 
     def set_vim(self, on: bool) -> None:
-        """Have vim's keys or not; the mode stands in the line above the text."""
+        """Switch vim keys on or off; the mode is shown in the line above the text."""
         self.editor.set_vim(on, self._tell_mode)
 
     def _tell_mode(self, mode: str) -> None:
         self.query_one("#composer-row").border_title = Content(mode)
 
     def set_max_height(self, rows: int) -> None:
-        """How far the text field may grow before it scrolls."""
+        """Set how many rows the text field may grow to before it scrolls."""
         self.editor.styles.max_height = max(3, rows)
 
     # Sending.
@@ -427,7 +426,7 @@ class Composer(Column):
         self._index.refresh(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
-        """Search what was sent before; the text in the composer is what is looked for."""
+        """Search the sent messages for the text in the composer."""
         if not self._history:
             return
         if self._searching_history:

@@ -47,7 +47,6 @@ class Editor(TextArea):
     """
 
     def __init__(self, steer: Callable[[str], bool], pasted: Callable[[str], Awaitable[str]] | None = None) -> None:
-        """An empty editor; `pasted` tells what is to be inserted for a pasted text."""
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
@@ -220,7 +219,7 @@ class Editor(TextArea):
 
     @on(TextArea.SelectionChanged)
     def keep_out_of_markers(self) -> None:
-        """Move a cursor that came to stand inside a marker to its far end."""
+        """Move a cursor that is inside a paste marker to its far end."""
         location = self.cursor_location
         marker = self._marker_at(location, left=True)
         if marker is not None and location != marker[1] and self.selection.is_empty:

@@ -264,7 +264,7 @@ class EntryBuilder:
         return [PutEntry(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
-        """What a call says before it has a result."""
+        """Return the change for a call's text before it has a result."""
         entry = self._tools.get(update.call)
         if entry is None:
             return []
@@ -350,7 +350,7 @@ class EntryBuilder:
                 ]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[Change]:
-        """Take the edits of a step away: their files stand on its card."""
+        """Remove the edit calls of a step: their files are on its card."""
         changes: list[Change] = []
         for call in calls:
             entry = self._tools.get(call)

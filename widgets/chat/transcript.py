@@ -32,7 +32,6 @@ class EntryCursor:
     """Cursor over the entries; nowhere until the user moves it."""
 
     def __init__(self, slots: EntrySlots) -> None:
-        """Nowhere."""
         self._slots = slots
         self.index: int | None = None
 
@@ -48,7 +47,7 @@ class EntryCursor:
         return self.slot.entry if self.slot is not None else None
 
     def start(self, row: int) -> None:
-        """If it is nowhere, go to the entry at this row, or to the last."""
+        """Put the cursor on the entry at this row, or on the last, unless it is set."""
         if self.index is None and len(self._slots):
             self.index = self._slots.at(row)
 
@@ -166,7 +165,6 @@ class Transcript(StripView, can_focus=True):
         href: str
 
     def __init__(self) -> None:
-        """An empty transcript."""
         super().__init__()
         self._layout = TranscriptLayout()
         self._slots = self._layout.slots
@@ -193,7 +191,7 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def laid_out_count(self) -> int:
-        """How many entries hold rows."""
+        """Return how many entries have rows."""
         return self._layout.laid_out_count
 
     @property
@@ -219,7 +217,7 @@ class Transcript(StripView, can_focus=True):
         self._settle()
 
     def show_more(self, layout: TranscriptLayout) -> None:
-        """Show a whole session of which the end is shown: what is on the screen stays where it is, as it is."""
+        """Show a whole session of which the end is shown, without moving the visible part."""
         layout.match(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt(self._layout, self.scroll_offset.y)
@@ -275,7 +273,7 @@ class Transcript(StripView, can_focus=True):
         return range(row - height, row + 3 * height)
 
     def _settle(self, *, streams: bool = False) -> None:
-        """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
+        """Make the visible rows exact without moving them, and follow the end if that is wanted."""
         if not self._width:
             return
         if self._following:

@@ -31,7 +31,6 @@ class EntrySlot:
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
     def __init__(self, entry: TranscriptEntry, width: int) -> None:
-        """A slot with an estimated height."""
         self.entry = entry
         self.opened = False
         self.lines: list[StyledLine] | None = None
@@ -241,7 +240,6 @@ class TranscriptLayout:
     """The slots of all entries, laid out for a width as far as they were needed."""
 
     def __init__(self) -> None:
-        """Nothing is shown."""
         self.slots = EntrySlots()
         self._width = _FIRST_WIDTH
         self._laid_out: dict[int, EntrySlot] = {}
@@ -251,7 +249,7 @@ class TranscriptLayout:
 
     @property
     def laid_out_count(self) -> int:
-        """How many entries hold rows."""
+        """Return how many entries have rows."""
         return len(self._laid_out)
 
     @property

@@ -19,7 +19,7 @@ MAIN_BUTTON = 1
 
 
 class KeyHint(NamedTuple):
-    """What one key, or several together, do."""
+    """The description of one key, or of several together."""
 
     keys: str
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
@@ -130,7 +130,6 @@ class KeyHints(HintLine):
     """
 
     def __init__(self, hints: Sequence[KeyHint]) -> None:
-        """Our own words only."""
         super().__init__()
         self.hints = tuple(hints)
 

@@ -140,7 +140,7 @@ class StatusBar(Widget):
         return part.stylize("underline") if action == self.hovered else part
 
     def _figures(self) -> list[tuple[int, Content]]:
-        """What stands at the right, each with how much it matters."""
+        """Return the figures at the right, each with its priority."""
         status = self.status
         figures = []
         if status.policy != "every-edit":

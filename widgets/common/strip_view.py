@@ -31,7 +31,6 @@ class StripView(ScrollView):
     """
 
     def __init__(self) -> None:
-        """Nothing was painted yet."""
         super().__init__()
         self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
         """The rows as of the last picture, or of the next where that is asked for already, and where they are; None

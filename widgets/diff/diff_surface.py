@@ -60,12 +60,12 @@ class DiffSurface(ScrollView):
 
     @property
     def rows(self) -> DiffLayout:
-        """Which row stands where."""
+        """Return the layout of the rows."""
         return self.sheet.rows
 
     @property
     def diffs(self) -> tuple[FileDiff, ...]:
-        """What is shown of the files."""
+        """Return the shown file diffs."""
         return self.sheet.diffs
 
     @property
@@ -80,7 +80,7 @@ class DiffSurface(ScrollView):
 
     @property
     def split(self) -> bool:
-        """Whether the two sides stand side by side."""
+        """Return whether the two sides are side by side."""
         return self.sheet.is_split(self.size.width)
 
     @property
@@ -191,7 +191,7 @@ class DiffSurface(ScrollView):
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
-        """Stand side by side or not, whatever the width; None goes by the width."""
+        """Show the sides side by side or not, whatever the width; None decides by the width."""
         self.sheet.split_wanted = split
         self.relayout()
 
@@ -295,7 +295,8 @@ class DiffSurface(ScrollView):
         return FrameState(y, width, height, self.cursor.number, cursor, self.picking.lit, self.text_selection)
 
     def render_line(self, y: int) -> Strip:
-        """One terminal line of the view; outside of drawing, as the mouse asks, its pieces tell where they stand."""
+        """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
+        positions."""
         if self._frame is None:
             return self.canvas.render_line(y, self._look(), offsets=True)
         return self.canvas.render_line(y, self._frame)
@@ -322,7 +323,7 @@ class DiffSurface(ScrollView):
     # Cursor
 
     def cursor_moved(self) -> None:
-        """Draw what is picked up to the cursor, and tell who draws the position."""
+        """Redraw the selection up to the cursor, and report the new position."""
         if self.picking.start is not None:
             self.redraw()
         self.post_message(ViewMoved())

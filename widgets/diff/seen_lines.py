@@ -1,4 +1,4 @@
-"""What of a change was on screen: whole lines by the rows that were drawn, long ones by the characters.
+"""Records which changed lines were on the screen: rows as a whole, long lines by the drawn characters.
 
 A line is known by its hunk and its number in it, the removed lines before the added ones, so that what was seen stays
 seen when a re-base moves the hunk.
@@ -24,7 +24,7 @@ def changed_lines(hunk: Hunk) -> int:
 
 
 class SeenLines:
-    """What of one proposal's lines has been on screen."""
+    """The lines of one proposal that have been on the screen."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -62,7 +62,7 @@ class SeenLines:
             self.lines += 1
 
     def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
-        """These characters of a line were drawn; `wanted` are those that have to be before it counts as seen."""
+        """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
         if self.is_seen(hunk, number):
             return
         before = self._parts.get((hunk.id, number), [])
@@ -87,11 +87,11 @@ class SeenLines:
         return lines is not None and number < len(lines) and bool(lines[number])
 
     def unseen(self, hunk: Hunk) -> int:
-        """How many of its lines were not."""
+        """Return how many of its lines were not on the screen."""
         return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
 
     def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
-        """How many of the lines of those hunks that wait and are not left out were not seen, and all of them."""
+        """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
         missing = of = 0
         get = self._left.get
         for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
@@ -187,7 +187,7 @@ class UnseenLines:
             self._counted[row.file] = missing - lines, of
 
     def below(self, file: int, row: Row | None) -> Iterator[UnseenLine]:
-        """What is unseen, from a row of a file on, and from the end on to the first."""
+        """Yield the unseen lines from a row of a file to the end, then from the beginning."""
         diffs = self._scene.diffs
         start_hunk, start_number = self._place_of(file, row)
         for index in (*range(file, len(diffs)), *range(file + 1)):
@@ -286,9 +286,9 @@ class SeenRecorder:
         return seen.count != before
 
     def _newly_visible(self, first: int, last: int, top: int) -> list[int]:
-        """Those lines that are visible for the first time.
+        """Return the lines that are visible for the first time.
 
-        Textual draws a widget whole although another lies over a part of it (a toast, a scrollbar), although only a
+        Textual draws a whole widget although another covers a part of it (a toast, a scrollbar), although only a
         strip of it is on the screen, and dimmed behind a dialog.
         """
         lines, widget = self._painted, self._widget
@@ -308,7 +308,7 @@ class SeenRecorder:
         return visible
 
     def _note_line(self, line: int) -> None:
-        """Take in what stands on a terminal line."""
+        """Record the line on a terminal line."""
         _, row, part = self._sheet.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change

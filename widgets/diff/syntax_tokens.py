@@ -30,7 +30,7 @@ Run = tuple[int, int, str, int]
 
 
 def clipped(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
-    """What of these is between two characters."""
+    """Return the stretches between two characters."""
     return [
         (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
     ]

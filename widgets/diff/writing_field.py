@@ -37,13 +37,12 @@ class WritingArea(TextArea):
         """The field is to go away."""
 
     def __init__(self, send_title: str) -> None:
-        """An empty area; `send_title` is what the footer calls sending here."""
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
         self.pasted: Pasted = _as_it_is
 
     def title_of(self, action: str) -> str:
-        """What a key means here, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return self._send_title if action == "send" else ""
 
     async def on_key(self, event: events.Key) -> None:
@@ -57,7 +56,7 @@ class WritingArea(TextArea):
             await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """What is typed while it is found out what was pasted comes after it."""
+        """Keep keys typed during the examination of a paste behind it."""
         event.prevent_default()
         event.stop()
         text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
@@ -79,7 +78,11 @@ class WritingArea(TextArea):
 
 
 class WritingField(Vertical):
-    """A titled text area, with the keys that send the text and close the field."""
+    """A titled text area, with the keys that send the text and close the field.
+
+    Args:
+        verb: Says what sending does, for the hint.
+    """
 
     DEFAULT_CSS = """
     WritingField {
@@ -148,7 +151,6 @@ class WritingField(Vertical):
             return self.field
 
     def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
-        """`verb` says what sending does, for the hint."""
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
@@ -161,7 +163,7 @@ class WritingField(Vertical):
         yield KeyHints(self._hints({}))
 
     def take_pastes(self, pasted: Pasted) -> None:
-        """Have somebody say what is inserted for a pasted text."""
+        """Set the function that returns the text to insert for a paste."""
         self.query_one(WritingArea).pasted = pasted
 
     def set_keys(self, keys: Mapping[str, str]) -> None:

@@ -45,7 +45,7 @@ _SLICE = 0.004
 
 @dataclass(frozen=True, slots=True)
 class PanelTopic:
-    """What a side question is about."""
+    """The subject of a side question."""
 
     place: ThreadAnchor
     words: str
@@ -59,7 +59,13 @@ class Answers(Transcript, can_focus=False):
 
 
 class AskPanel(Column):
-    """A side thread about a hunk, and the field for the next question."""
+    """A side thread about a hunk, and the field for the next question.
+
+    Args:
+        state: What the review shows.
+        diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
+        preview: Says which diff is on the screen.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("asking")]
     DEFAULT_CSS = """
@@ -93,18 +99,11 @@ class AskPanel(Column):
 
     @dataclass
     class FeedbackWanted(Message):
-        """What was asked and answered last is to become feedback."""
+        """The last question and answer are to become feedback."""
 
         place: ThreadAnchor
 
     def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
-        """Show nothing yet.
-
-        Args:
-            state: What the review shows.
-            diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
-            preview: Says which diff is on the screen.
-        """
         super().__init__(id="asking")
         self.threads = SideThreads()
         self._state = state
@@ -305,7 +304,7 @@ class AskPanel(Column):
         return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
-        """Put it away; what is being written stays with its thread."""
+        """Close the panel; an unfinished question stays with its thread."""
         self._put_aside()
         self._sought = None
         self.topic = None
@@ -362,7 +361,7 @@ class AskPanel(Column):
     # Keys
 
     def title_of(self, action: str) -> str:
-        """What a key means now, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return "Stop" if action == "close" and self._waits else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -78,7 +78,12 @@ _UNTIL_SEEN = 1.0
 
 
 class Review(Column):
-    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it."""
+    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
+
+    Args:
+        clock: Monotonic seconds.
+        keys: Replaces the registry's keys in the hints, by action id.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
@@ -114,7 +119,6 @@ class Review(Column):
         keys: Mapping[str, str] | None = None,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """`clock` gives monotonic seconds; `keys` overrides the registry's keys for the hints, by action id."""
         super().__init__(id=id)
         self.state = ReviewState()
         self.diff_pane = DiffPane()
@@ -428,7 +432,7 @@ class Review(Column):
             self.pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
-        """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
         return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
@@ -501,9 +505,9 @@ class Review(Column):
         return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
+        """Return whether a decision key counts now; if not, say so and start the wait again.
 
-        Whoever presses `r` too early may write on, into the field that has not opened.
+        After an early `r` the user may type on, for a field that has not opened.
 
         Args:
             guard: The grace period that it is subject to, if it is not that of decisions.
@@ -521,7 +525,7 @@ class Review(Column):
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        """Return whether a decision key counts now for the shown item: an open permission request comes first."""
         return self._ready(writes=writes) and not self.show_permission()
 
     @property
@@ -534,7 +538,7 @@ class Review(Column):
     # Checks
 
     def action_run_checks(self) -> None:
-        """Run the checks of what is shown that were not run, or all again."""
+        """Run the checks of the shown proposal that were not run, or all of them again."""
         self.post_message(review_messages.ChecksWanted(self.state.current))
 
     def action_show_checks(self) -> None:
@@ -567,7 +571,7 @@ class Review(Column):
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
-        """Approve what is chosen, allow what is asked, or say yes to the question."""
+        """Approve the chosen hunks, allow the request, or confirm the question."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -579,7 +583,7 @@ class Review(Column):
             self._approve("approve")
 
     def action_approve_and_continue(self) -> None:
-        """Approve what is chosen, and let the model go on."""
+        """Approve the chosen hunks, and let the model continue."""
         if self._decides() and self.deciding.question is None:
             self._approve("approve_and_continue")
 
@@ -591,7 +595,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_deny(self) -> None:
-        """Deny the proposal or what is asked, or say no to the question."""
+        """Deny the proposal or the request, or answer the question with no."""
         if self.deciding.question is not None:
             self.deciding.ask(None)
             return
@@ -606,7 +610,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_approve_all(self) -> None:
-        """Approve everything, after a question; from the question, what it left out, too."""
+        """Approve all proposals, after a question; from the question, also those it left out."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -630,12 +634,12 @@ class Review(Column):
             self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
-        """Allow what is asked, and all of the shown form or else the very same, for this session."""
+        """Allow the request, and everything of the shown form (else the exact same call) in this session."""
         if self._decides() and self.state.confirmation is not None:
             self._allow(PermissionScope.SESSION)
 
     def action_allow_project(self) -> None:
-        """Allow what is asked, and all of the shown form in this project, until that is revoked."""
+        """Allow the request, and everything of the shown form in this project, until it is revoked."""
         if self._decides() and self.state.form is not None:
             self._allow(PermissionScope.PROJECT)
 
@@ -684,7 +688,7 @@ class Review(Column):
         self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def _refuse(self, key: str) -> None:
-        """Do not allow what is asked, and say what the user has written about it."""
+        """Deny the request with the text that the user has written about it."""
         words = self.writing.take(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
@@ -922,7 +926,7 @@ class Review(Column):
         self.asking.show_thread(place)
 
     def action_close_thread(self) -> None:
-        """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        """Close the side question beside the diff; a running answer goes on."""
         self.asking.close()
         self.refresh_bindings()
 

@@ -128,7 +128,7 @@ class VersionsWanted(Message):
 
 @dataclass
 class AnswersWanted(Message):
-    """What a proposal does at the comments on the version before is needed: answer with `set_answers`."""
+    """The effects of a proposal on the comments on its former version are needed: answer with `set_answers`."""
 
     proposal_id: str
     comments: tuple[LineComment, ...]
@@ -136,7 +136,7 @@ class AnswersWanted(Message):
 
 @dataclass
 class ThreadsWanted(Message):
-    """What was asked aside about a proposal is needed: answer with `load_threads`."""
+    """The side questions about a proposal are needed: answer with `load_threads`."""
 
     proposal_id: str
 

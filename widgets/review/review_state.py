@@ -239,7 +239,7 @@ class OriginFilter:
         """Of what waits, sorted."""
 
     def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """Those of them that are listed; once nothing waits of the one origin, all are again."""
+        """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
         self.everything = {one.id: one for one in proposals}
         waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
         every = {one.origin.label for one in self.everything.values()}
@@ -251,7 +251,7 @@ class OriginFilter:
 
     @property
     def left_out(self) -> int:
-        """How many wait that are not listed."""
+        """Return how many waiting proposals are not listed."""
         return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
@@ -313,7 +313,7 @@ class ReviewState:
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
     def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
-        """Take the proposals as they are now, and keep showing what is shown if that is possible.
+        """Take the present proposals, and keep the shown one if possible.
 
         Unless the review is `attended`, what can be approved takes the place of what cannot any more.
         """
@@ -369,7 +369,7 @@ class ReviewState:
             self.current = self.aside
 
     def advance(self) -> None:
-        """Show the first item that waits, what is stale last; what was just decided stays if nothing does."""
+        """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
         self.picked = False
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
@@ -385,12 +385,12 @@ class ReviewState:
 
     @property
     def waiting_keys(self) -> list[str]:
-        """What waits for the user: confirmations, which hold up the model, then proposals."""
+        """Return the waiting items: permission requests, which block the model, then proposals."""
         return [*self.permissions.asked, *self._positions]
 
     @property
     def waiting_count(self) -> int:
-        """How much that is."""
+        """Return how many items wait."""
         return len(self.permissions.asked) + len(self.waiting)
 
     @property
@@ -418,7 +418,7 @@ class ReviewState:
 
     @property
     def form(self) -> CommandForm | ToolForm | None:
-        """What a lasting yes to the shown confirmation would cover; None for just this."""
+        """Return the form that a lasting permission would cover; None for just this call."""
         return self.permissions.form(self.current)
 
     def queue_position(self, key: str) -> int:
@@ -470,7 +470,7 @@ class ReviewState:
         )
 
     def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
-        """Restore an unfinished review after a restart, below what was begun since."""
+        """Restore an unfinished review after a restart; newer notes win."""
         self.unsaid.drafts.setdefault(key, notes.draft)
         self.unsaid.remarks.setdefault(key, list(notes.remarks))
         self.chosen.left_out.setdefault(key, set(notes.left_out))

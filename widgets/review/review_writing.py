@@ -1,4 +1,4 @@
-"""The user's words about what is in the review: from the field they are written in to the decision they go with."""
+"""The user's words about items of the review: from the field to the decision that they are sent with."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -123,7 +123,7 @@ _LISTED = 5
 
 
 class FeedbackField(WritingField):
-    """Where the user says what should be different."""
+    """The field for feedback."""
 
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
@@ -150,19 +150,18 @@ class FeedbackField(WritingField):
 
 
 class ReviewWriting:
-    """Keeps every word as it is written, in the state of a review, until it is said or handed on."""
+    """Keeps all written text in the state of a review until it is sent.
+
+    Args:
+        state: Where the words are kept.
+        field: Where feedback is written.
+        diff_pane: Where comments on lines are.
+        post: Takes the messages about words that are to be kept elsewhere.
+    """
 
     def __init__(
         self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, post: Callable[[Message], object]
     ) -> None:
-        """Begin with nothing written.
-
-        Args:
-            state: where the words are kept.
-            field: where feedback is written.
-            diff_pane: where comments on lines are.
-            post: takes the messages about words that are to be kept elsewhere.
-        """
         self._state = state
         self._field = field
         self._diff_pane = diff_pane
@@ -171,7 +170,7 @@ class ReviewWriting:
         """The images that were dropped on the terminal while the user wrote here."""
 
     def open(self) -> bool:
-        """Let the user write about what is shown; whether that can be."""
+        """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
         draft = self._state.unsaid.drafts.get(key, "")
         if self._state.confirmation is not None:
@@ -181,12 +180,12 @@ class ReviewWriting:
         return self._field.is_open
 
     def keep(self, key: str) -> None:
-        """Have kept what is begun on a proposal; a permission is gone with its turn."""
+        """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
             self._post(NotesChanged(key, self._state.unfinished_review(key)))
 
     def put_aside(self, key: str, text: str) -> None:
-        """Keep feedback that is begun."""
+        """Keep unfinished feedback."""
         self._state.unsaid.keep_feedback(key, text)
         self.keep(key)
 
@@ -228,7 +227,7 @@ class ReviewWriting:
         self.keep(key)
 
     def give_back(self, key: str, words: ReviewFeedback) -> None:
-        """The decision failed, and its words were not said."""
+        """Restore the words of a failed decision, which were not sent."""
         self._state.unsaid.restore(key, words)
         self.keep(key)
 
@@ -248,7 +247,7 @@ class ReviewWriting:
         self.strand()
 
     def end_permission(self, key: str) -> None:
-        """The question of a tool is gone; what is being written about it stays until the field is closed."""
+        """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""
         if not (self._field.is_open and self._field.subject == key):
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
 

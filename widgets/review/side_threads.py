@@ -1,4 +1,4 @@
-"""What was asked aside in the review and answered, by hunk: folded from the session's updates and from the store."""
+"""Side questions and answers of the review, by hunk: from the session's updates and from the store."""
 
 from collections.abc import Iterable
 
@@ -59,7 +59,7 @@ class SideThreads:
         return known.question.place
 
     def of(self, place: ThreadAnchor) -> list[SideExchange]:
-        """What was asked there, the first first."""
+        """Return the questions at a place, oldest first."""
         return [one for one in self._known.values() if one.question.place == place]
 
     def awaited(self, place: ThreadAnchor) -> str:
@@ -67,7 +67,7 @@ class SideThreads:
         return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
 
     def on(self, proposal: str) -> list[SideExchange]:
-        """What was asked on a proposal."""
+        """Return the questions about a proposal."""
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
     def entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
@@ -94,7 +94,7 @@ class SideThreads:
 
 
 def took_of(answer: SideAnswer) -> str:
-    """What an answer took: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if nothing is known of it."""
+    """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
     spent = TokenTotals().add(answer.usage)
     facts = (format_tokens(spent), format_dollars(spent), seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)

@@ -70,7 +70,7 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
 
 
 def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
-    """What was typed behind a command that takes a character, or all until Enter; None if more is to come."""
+    """Return the characters typed behind a command that needs one, or all until Enter; None if more must come."""
     if not keys or (until_enter and keys[-1] != "enter"):
         return None
     return "".join(" " if key == "space" else key for key in (keys[:-1] if until_enter else keys))

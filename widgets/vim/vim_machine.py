@@ -16,7 +16,7 @@ MOST_PUT = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class VimRegister:
-    """What was deleted or yanked last."""
+    """The last deleted or yanked text."""
 
     text: str = ""
     lines: bool = False
@@ -136,7 +136,7 @@ class UndoHistory:
         return _turned(self._before, self._after, text, cursor)
 
     def again(self, text: str, cursor: int) -> tuple[str, int] | None:
-        """What was taken back last."""
+        """Return the last undone state."""
         return _turned(self._after, self._before, text, cursor)
 
 
@@ -187,7 +187,7 @@ class SelectionExtent:
 
     @classmethod
     def of(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
-        """Of what is selected up to `end`, or down to it."""
+        """Return the extent of the selection up to `end`, or down to it."""
         last = max(end, what.start) if what.lines else what.end - 1
         lines = text.count("\n", what.start, max(what.start, last)) + 1
         return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
@@ -205,7 +205,6 @@ class Vim:
     """The vim state of one text field; other code may change the text between two keys."""
 
     def __init__(self) -> None:
-        """Ready to insert."""
         self.mode = VimMode.INSERT
         self.pending: list[str] = []
         """Keys that are not a whole command yet."""
@@ -241,7 +240,7 @@ class Vim:
 
     @property
     def _searches(self) -> bool:
-        """Whether what is looked for is being typed."""
+        """Return whether a search is being typed."""
         return not SEARCHES.isdisjoint(self.pending)
 
     @property
@@ -250,7 +249,7 @@ class Vim:
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
     def selected(self, text: str, cursor: int) -> TextRange:
-        """What is selected."""
+        """Return the selected range."""
         start, end = sorted((min(self.anchor, len(text)), cursor))
         if self.mode is VimMode.LINES:
             return TextRange(line_start(text, start), line_end(text, end), lines=True)

@@ -117,7 +117,7 @@ def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> t
 def _shown(
     words: UserWords, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
-    """What the user said with the images that go out, and a note for each reason why some do not."""
+    """Yield the user's message with the images that are sent, and a note for each reason why some are not."""
     sent = _sent(judged, contents)
     if words.text.strip() or sent:
         yield replace(words, attachments=sent)

@@ -96,7 +96,7 @@ def _parent_name() -> str:
 
 
 def _text(values: dict[str, Any], key: str) -> str:
-    """A short text of one line, whatever the host has sent."""
+    """Return a short text of one line from a value of the host, whatever its type."""
     value = values.get(key)
     line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
     return line.encode("utf-8", "replace").decode("utf-8")
@@ -219,7 +219,7 @@ class Tools(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is open, once no call runs."""
+        """Close the workspace after the last call has ended."""
         ...
 
 
@@ -255,7 +255,7 @@ class DoorServer:
             self._send(refusal.response())
 
     def end(self) -> None:
-        """The host is going: nobody waits any longer, and what is under way is answered."""
+        """End the server: stop all waits and answer the calls that are under way."""
         with self._lock:
             running, threads = [*self._running.values()], [*self._threads]
         for each in running:
@@ -277,7 +277,7 @@ class DoorServer:
             return self._loaded
 
     def _take_batch(self, messages: list[Any]) -> None:
-        """Several messages in one array, as 2025-03-26 had it; their answers go out in one array, too."""
+        """Handle an array of messages, as protocol version 2025-03-26 allows; the answers go out in one array."""
         if not messages:
             raise RpcError(INVALID_REQUEST, "A batch holds at least one message.")
         if len(messages) > MOST_AT_ONCE:
@@ -363,7 +363,7 @@ class DoorServer:
         }
 
     def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
-        """Run a tool call on a thread of its own; raises Refusal."""
+        """Run a tool call on its own thread; raises Refusal."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
         if tool not in NAMES:

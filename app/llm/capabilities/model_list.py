@@ -126,7 +126,7 @@ _SEEING = ("vision", "image_input", "supports_vision", "supports_image_input")
 
 
 def _takes_images(entry: dict[str, Any]) -> bool | None:
-    """What the list says of images; None where it says nothing."""
+    """Return whether the model takes images by the model list; None if the list doesn't say."""
     places = [entry, *(inner for key in (*_INSIDE, "architecture") if isinstance(inner := entry.get(key), dict))]
     for place in places:
         for key in _MODALITIES:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 
 class CorrectionTrial:
-    """The corrections of one request."""
+    """The corrections of one request.
+
+    Args:
+        profile: What is known before.
+    """
 
     def __init__(self, profile: Profile) -> None:
-        """`profile` is what is known before."""
         self.profile = profile
         """What the next attempt is to follow."""
         self._known = profile
@@ -132,7 +135,13 @@ def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, A
 
 
 class LearnedProfile:
-    """The profile of an endpoint, with what was learned from its answers."""
+    """The profile of an endpoint, with what was learned from its answers.
+
+    Args:
+        known: What servers of this kind honour.
+        profile: What is believed of this endpoint.
+        cache: What was learned about it earlier.
+    """
 
     def __init__(
         self,
@@ -142,7 +151,6 @@ class LearnedProfile:
         cache: ProfileCache | None,
         clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
-        """`known` is what such servers honour, `profile` what is believed of this one, with what `cache` has."""
         self.profile = profile
         self._endpoint = endpoint
         self._cache = cache

@@ -1,5 +1,5 @@
-"""What kind of failure an answer is. The body is read before the status, because the status often lies:
-template errors come as 500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
+"""Classifies failures. The body is read before the status, because the status often lies: template errors come as
+500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
 
 import math
 import re
@@ -226,7 +226,7 @@ def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
 
 
 def _unnumbered(text: str) -> tuple[FailureKind, bool]:
-    """An error inside a stream without a status: what is not clearly the request's fault may pass."""
+    """Classify an error inside a stream without a status: it may pass unless it is clearly the request's fault."""
     if _KEY.search(text):
         return FailureKind.AUTH, False
     if "invalid_request" in text.lower():

@@ -205,7 +205,7 @@ class FailureReader:
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
 
     def _proxy(self) -> str:
-        """Who is connected to instead of the endpoint, as far as that may be shown; empty if nobody is."""
+        """Return the proxy in use, as far as it may be shown; empty without one."""
         proxy = host_and_port(proxy_for(self._endpoint.base_url))
         return f"{safe_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
@@ -243,7 +243,7 @@ class FailureReader:
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
     def too_slow(self, seconds: float) -> Failure:
-        """Describe a response that never comes to its end."""
+        """Describe a response that takes too long."""
         message = f"{self._host} did not finish its response within {seconds:,.3g} s. Continue, or ask for less."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
@@ -312,7 +312,7 @@ class FailureReader:
         return f"{what}{said} {advice}"
 
     def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
-        """What happened, and what to do."""
+        """Return what happened, and what to do."""
         host = self._host
         if kind is FailureKind.AUTH and self._endpoint.api_key is None:
             variable = "ANTHROPIC_API_KEY" if host == "api.anthropic.com" else "OPENAI_API_KEY"

@@ -123,10 +123,13 @@ class _Slot:
 
 
 class CallAssembly:
-    """The calls of one response."""
+    """The calls of one response.
+
+    Args:
+        tool_names: What the request offered; helps with names that come in pieces.
+    """
 
     def __init__(self, tool_names: Iterable[str] = ()) -> None:
-        """`tool_names`: what the request offered; helps with names that come in pieces."""
         self.characters = 0
         """Size of everything in the calls so far."""
         self._tool_names = frozenset(tool_names)

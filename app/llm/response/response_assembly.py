@@ -74,10 +74,14 @@ _MOST_DOLLARS = 1_000_000
 
 
 class ResponseAssembly:
-    """Collects one response: feed it every chunk (parsed JSON), then take the result."""
+    """Collects one response: feed it every chunk (parsed JSON), then take the result.
+
+    Args:
+        tool_names: Names of the offered tools; they help with names that come in pieces.
+        closing: Hide calls that the server prints as text.
+    """
 
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
-        """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
         self.finish_reason: str | None = None
         self.usage: Usage | None = None
         self.model = ""
@@ -149,7 +153,7 @@ class ResponseAssembly:
         )
 
     def calls(self) -> tuple[ReceivedCall, ...]:
-        """The calls as they stand."""
+        """Return the calls received so far."""
         return self._calls.calls()
 
     def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:

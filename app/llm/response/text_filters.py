@@ -38,7 +38,7 @@ class ThinkSplitter:
     _closer: str = ""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """(answer, reasoning) among the text that can be told apart by now."""
+        """Return the answer and the reasoning that can be told apart so far."""
         match self._state:
             case "start":
                 return self._start(self._held + text)
@@ -93,7 +93,7 @@ _CALL_MARKS = (
 
 @dataclass(slots=True)
 class CallMarkupHider:
-    """Hides tool calls that a server lets out as text: everything from the first mark on.
+    """Hides tool calls that a server prints as text: everything from the first marker on.
 
     For closing requests only, where a call can't be meant and is never run; elsewhere such marks may be an answer
     about them.

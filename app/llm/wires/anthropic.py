@@ -244,7 +244,7 @@ class AnthropicWire:
         return _Writer(profile)
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request; tools as ever, so that what is cached stays so."""
+        """Return the body of the request; the tools stay the same, so that the cached prefix stays valid."""
         fields: dict[str, Any] = {
             "model": model,
             "max_tokens": payload.max_tokens or profile.output_limit or _limit(model),
@@ -268,7 +268,7 @@ class AnthropicWire:
         return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The version, and the key in a header of its own."""
+        """Return the headers with the version and the key."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def decoder(self) -> Decoder:
@@ -365,7 +365,7 @@ class _Writer:
         return str(self._messages[-1]["role"]) if self._messages else ""
 
     def _end_of_user(self) -> None:
-        """What waited has its place here."""
+        """Place the waiting system messages after a message of the user."""
         if not self._held:
             return
         if self._role != "user":

@@ -239,7 +239,7 @@ def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
 
 
 def count_hunks_present(change: PathChange, there: Leaf | None) -> int:
-    """Return how many hunks of a change another version of the file has, too."""
+    """Return how many hunks of a change are also in another version of the file."""
     if change.after == there:
         return count_hunks(change.before, change.after)
     if change.before is None or change.after is None or there is None:
@@ -300,7 +300,7 @@ def _leaf(over: Overlay, path: str) -> Leaf | None:
 
 
 def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFile]) -> tuple[Leaf | None, set[str]]:
-    """What git has of a file with all that was signed of what is there, and the proposals that it was signed in."""
+    """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
     start = _start(git, steps)
     at, names = git, set[str]()
     for step in steps[start or 0 :]:
@@ -321,7 +321,7 @@ def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
 
 
 def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf | None:
-    """What a step makes of a file that is not what it was then; the file as it is if it can't be told."""
+    """Return the file after a recorded step, merged if the file has changed since; the file itself if that fails."""
     base, result = step.base, step.result
     if base is None or now is None:
         return result if base is now else now
@@ -338,7 +338,7 @@ def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf |
 
 
 def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, connected: bool) -> Leaf | None:
-    """What was signed, without what the user has put back since to what git has.
+    """Return the signed version without what the user has reverted since.
 
     Args:
         git: What git has.
@@ -362,7 +362,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
 def _steps(
     store: RecordingStore, contents: Contents, entries: Sequence[RecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFile]]:
-    """By path what the record tells of each file, oldest first, as far as the contents are still kept."""
+    """Return by path the recorded steps of each file, oldest first, as far as their contents are kept."""
     stand = approvals_in_force(entries)
     found: dict[str, list[DecidedFile]] = {}
     for entry in entries:
@@ -402,7 +402,7 @@ def _step(
 
 
 def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFile]]:
-    """By path what still waits of proposals of what is on disk."""
+    """Return by path the pending steps of proposals of what is on disk."""
     found: dict[str, list[DecidedFile]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):

@@ -85,7 +85,7 @@ class Replay:
         return self.after[path]
 
     def _moved(self, step: ReplayStep) -> FileVersion | None:
-        """What the step makes of the file as it is now."""
+        """Return the present file with the step applied."""
         now, left, target = self._now(step.source), step.left, step.target
         if same_version(now, left):
             return target
@@ -138,7 +138,7 @@ def redo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
 
 
 def _pairs(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
-    """Where each file was and is, before and after; the two ends of a rename are one."""
+    """Yield path and version of each file before and after; the two paths of a rename belong together."""
     targets = {entry.new_path: entry for entry in record.entries if entry.new_path}
     by_path = {entry.path: entry for entry in record.entries}
     for entry in record.entries:
@@ -293,7 +293,7 @@ def _replayed(
     *,
     backwards: bool,
 ) -> DecisionResult:
-    """What an undo or redo came to; it stands whatever happens here."""
+    """Return the result of an undo or redo; it stands even if the re-base of others fails."""
     changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):

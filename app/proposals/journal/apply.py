@@ -155,7 +155,8 @@ class Applier:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have Ctrl-C, and a terminal that closes, wait: what is half done would stay so until the next start."""
+    """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay so until the next
+    start."""
     before = block_interrupts()
     try:
         yield
@@ -246,7 +247,7 @@ def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
 
 
 def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
-    """One line: what became of it, what others have changed, where things are kept, and what is still to be done."""
+    """Return one line: the outcome, changes by others, where files are kept, and what is still to do."""
     line = outcome.format("other file" if changed else "file")
     if changed:
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
@@ -301,7 +302,7 @@ def check_record(
 
 
 class _Unfit(Exception):
-    """What stands against an apply, as a clause."""
+    """The reason why an apply is impossible, as a clause."""
 
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> FileIdentity | None:

@@ -1,8 +1,7 @@
-"""Roll a change set back, at once or after a crash: files that were moved out of a path go back to it.
+"""Rolls a change set back, at once or after a crash: moved files go back to their paths.
 
-What it is does not matter for that. Only what we made ourselves is ever removed, and it is recognised by which file
-it is and by its content. What can't have its path again, since something else is there by now, stays beside it.
-Every step may be repeated, so a recovery that is cut off is simply begun anew.
+Only files that we made are ever removed; they are recognised by identity and content. A file whose path is taken by
+now stays beside it. Every step may be repeated, so an interrupted recovery simply begins anew.
 """
 
 import errno
@@ -94,7 +93,7 @@ class Rollback:
         return record.prepared and all(self._is_carried_out(entry) for entry in record.entries)
 
     def run(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
-        """Bring everything back to where it was; may be repeated after a crash.
+        """Restore everything; may be repeated after a crash.
 
         Args:
             record: What to take back.
@@ -262,7 +261,7 @@ class Rollback:
         self._filesystem.set_aside(_rewritten(entry), entry.temp)
 
     def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
-        """Give what is not ours a name beside its path; returns it."""
+        """Rename a file that is not ours to a free name beside its path; return the name."""
         folder = self._beside(entry)
         wanted = f"{folder}/{leftover_name(record, entry)}" if folder else leftover_name(record, entry)
         for number in count():

@@ -122,7 +122,7 @@ def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | Ne
 
 
 def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
-    """The line of the file before which an insertion goes that stands before line `at` of the block.
+    """Return the line of the file before which an insertion goes that stands before line `at` of the block.
 
     A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one
     of these that is only like the file's holds nothing.

@@ -184,7 +184,7 @@ class Overlay:
         return file.data if file else None
 
     def disk(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """The file on disk, whatever is pending; raises as `content` does."""
+        """Return the file on disk, ignoring pending edits; raises as `content` does."""
         if path not in self._disk:
             file = self._disk[path] = self.filesystem.read(path, limit)
             if file:

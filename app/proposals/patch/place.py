@@ -281,7 +281,7 @@ def _cut_off(where: str = "") -> MalformedPatch:
 
 
 def _doubts(patch: FilePatch) -> tuple[EditMatch, ...]:
-    """What to say of the hunks in doubt of a file that comes or goes whole."""
+    """Return the doubts about the hunks of a file that is created or deleted whole."""
     return tuple(EditMatch(rung=MatchLevel.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
@@ -340,10 +340,13 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
 
 
 class _Placer:
-    """Places the hunks of one file in order."""
+    """Places the hunks of one file in order.
+
+    Args:
+        trusted: The hunks, by their lines in the patch, whose numbers are right beyond doubt.
+    """
 
     def __init__(self, document: Document, trusted: frozenset[int]) -> None:
-        """`trusted` are the hunks, by their lines in the patch, whose numbers are right beyond doubt."""
         self._index = TextIndex(document)
         self._trusted = trusted
         self._made = LineEdits()

@@ -151,6 +151,14 @@ class Draft:
 
     Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
     touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
+
+    Args:
+        session: Whose model makes it.
+        workspace: Decides which paths are allowed.
+        contents: Remembers what was read, by version.
+        overlay: The workspace with all pending proposals, as it is now.
+        reserve: Gives a proposal id.
+        proposal_id: One that was reserved for it before; it may have been staged in part.
     """
 
     def __init__(
@@ -162,16 +170,6 @@ class Draft:
         reserve: Callable[[], str],
         proposal_id: str = "",
     ) -> None:
-        """An empty draft.
-
-        Args:
-            session: Whose model makes it.
-            workspace: Decides which paths are allowed.
-            contents: Remembers what was read, by version.
-            overlay: The workspace with all pending proposals, as it is now.
-            reserve: Gives a proposal id.
-            proposal_id: One that was reserved for it before; it may have been staged in part.
-        """
         self.session = session
         self.summaries: list[str] = []
         """The model's own words for its edits."""
@@ -209,7 +207,7 @@ class Draft:
         return any(held.has_changes for held in self.changed_paths.values())
 
     def read(self, path: str) -> OverlayFile:
-        """The file with the pending edits and this draft's; no content if there is no such file.
+        """Return the file with the pending edits and this draft's; no content if there is no such file.
 
         Raises:
             UnsafePath: no tool may read it.
@@ -483,7 +481,7 @@ def _version(data: bytes | None, mode: int) -> FileVersion | None:
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
-    """What the model should know about one edit."""
+    """Return what the model should know about one edit."""
     if result is None:
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]

@@ -86,7 +86,16 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """Shared operations of staging, deciding and undoing; changes are made within `writing`."""
+    """Shared operations of staging, deciding and undoing; changes are made within `writing`.
+
+    Args:
+        workspace: Whose proposals.
+        store: Where they are kept.
+        filesystem: The disk.
+        lock_path: The same for every process that works on the workspace.
+        tell: Called with a line for the user that no result or error carries.
+        in_use: Whether a command runs directly on the files.
+    """
 
     def __init__(
         self,
@@ -97,16 +106,6 @@ class LockedProposals:
         tell: Callable[[str], None],
         in_use: Callable[[], bool],
     ) -> None:
-        """Nothing is read or written yet.
-
-        Args:
-            workspace: Whose proposals.
-            store: Where they are kept.
-            filesystem: The disk.
-            lock_path: The same for every process that works on the workspace.
-            tell: Called with a line for the user that no result or error carries.
-            in_use: Whether a command runs directly on the files.
-        """
         self.workspace = workspace
         self.store = store
         self.contents = Contents(store)

@@ -202,7 +202,7 @@ def find_revised(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
 
 
 def find_redundant(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
-    """The waiting proposals of what is on disk that say nothing more than a newer one.
+    """Return the waiting proposals of changes on disk that a newer one includes.
 
     Raises:
         NothingStaged: one of them says just the same.

@@ -150,7 +150,7 @@ def display_conflicts(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
 
 
 def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
-    """The change against what is there now; raises Stuck."""
+    """Return the change re-based on the present file; raises Stuck."""
     if change.on_disk:
         return _moved_on_disk(overlay, change, number)
     source = change.old_path or change.path
@@ -213,7 +213,7 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
-    """What is on disk without the change."""
+    """Return the file on disk without the change."""
     origin, base = change.origin_result, change.origin_base
     if same_version(current, origin) or current is None or origin is None or base is None:
         return base

@@ -21,7 +21,7 @@ Gap = tuple[int, int, int, int]
 
 
 def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Gap] | None:
-    """The stretches between lines that occur once on each side, in the same order; None without such a line.
+    """Return the stretches between lines that occur once on each side, in the same order; None without such a line.
 
     The two must differ in their first line and in their last, else the whole could be its own gap.
     """
@@ -214,7 +214,7 @@ _WINDOW = 100
 
 @dataclass(slots=True)
 class StepBudget:
-    """How many more steps may be spent; below zero the rest is marked as changed without looking closer."""
+    """Counts down the steps that may still be spent; below zero the rest is marked as changed without comparison."""
 
     steps: int
 
@@ -341,7 +341,7 @@ def comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limi
 
 
 def _adrift(kinds: bytearray, index: int) -> bool:
-    """Whether a frequent line stands between hopeless ones, with few frequent ones among them."""
+    """Return whether a frequent line is between lines without a match, with few frequent ones among them."""
     hopeless = 0
     frequent = 2
     for around in (kinds[max(index - _WINDOW, 0) : index][::-1], kinds[index + 1 : index + _WINDOW + 1]):
@@ -452,7 +452,8 @@ def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list
 
 
 def _often(lines: int) -> int:
-    """How often makes a line frequent: about the square root of the lines, a power of two, as in xdiff."""
+    """Return from how many occurrences on a line is frequent: about the square root of the lines, a power of two (as
+    xdiff)."""
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 
 

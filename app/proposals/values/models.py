@@ -22,7 +22,7 @@ from app.workspace.path_rules import windows_problem
 
 
 class ProposalState(StrEnum):
-    """Where a proposal stands; `TRANSITIONS` has the allowed changes."""
+    """State of a proposal; `TRANSITIONS` has the allowed changes."""
 
     PENDING = "pending"
     PARTLY_APPROVED = "partly_approved"
@@ -41,7 +41,7 @@ class ProposalState(StrEnum):
 
 
 class FileOperation(StrEnum):
-    """What happens to a file."""
+    """The operation on a file."""
 
     CREATE = "create"
     EDIT = "edit"
@@ -53,7 +53,7 @@ class FileOperation(StrEnum):
 
 
 class HunkState(StrEnum):
-    """Where a hunk stands."""
+    """State of a hunk."""
 
     PENDING = "pending"
     APPLIED = "applied"
@@ -96,14 +96,14 @@ class FileVersion(FrozenModel):
 
 
 class FileIdentity(FrozenModel):
-    """Which file it is, whatever its name and content."""
+    """Identity of a file on disk, whatever its name and content."""
 
     device: int
     inode: int
 
 
 class EditMatch(FrozenModel):
-    """How one edit of a file was found."""
+    """How the place of one edit was found."""
 
     rung: MatchLevel
     line: int
@@ -131,7 +131,7 @@ class Hunk(FrozenModel):
 
 
 class Conflict(FrozenModel):
-    """Where the disk and the proposal disagree."""
+    """A place where the disk and the proposal disagree."""
 
     line: int
     """On disk, from 1."""
@@ -319,7 +319,7 @@ class Proposal(FrozenModel):
 
     @property
     def can_be_committed(self) -> bool:
-        """Whether its files hold nothing of it that is undecided: what is on disk already is there before."""
+        """Return whether the proposal's files have no undecided part of it on disk."""
         return not (self.on_disk and self.state.is_pending)
 
     @property
@@ -376,7 +376,7 @@ class Proposal(FrozenModel):
 
     @property
     def _part_states(self) -> set[HunkState]:
-        """Where files and hunks stand."""
+        """Return the states of its files and hunks."""
         return {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
 
 
@@ -486,7 +486,7 @@ def proposal_state_words(proposal: Proposal) -> str:
 
 
 def partial_state_words(proposal: Proposal, state: str) -> str:
-    """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
+    """Return the words for a state, or that it applies to a part and the rest was denied."""
     return f"{state} in part" if proposal.denied_in_part else state
 
 

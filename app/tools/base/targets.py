@@ -150,7 +150,7 @@ def found_file_looks_secret(path: str, file: FoundFile) -> bool:
 
 
 def looks_secret_pending(file: OverlayFile) -> str:
-    """Why what is pending at a path looks like a secret that the model did not write; empty if it doesn't."""
+    """Return why a pending file looks like a secret that the model did not write; empty if it doesn't."""
     for name in reversed(file.strange_names):
         if reason := secret_reason(name, file.content):
             return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"

@@ -1,4 +1,4 @@
-"""What happens to a command's changes: staged with the step, written through, or discarded."""
+"""Handles the changes of a command: staged with the step, written through, or discarded."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

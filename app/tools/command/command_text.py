@@ -51,7 +51,7 @@ class PlainText:
 
 
 class HeadAndTail:
-    """Keeps both ends of a long text, and counts what is between them."""
+    """Keeps the beginning and end of a long text, and counts the characters between them."""
 
     def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
         self._head_size = head

@@ -1,4 +1,4 @@
-"""How the permission question and the doctor describe the way in which commands run here."""
+"""Words of the permission question and the doctor about how commands run on this system."""
 
 import errno
 import os

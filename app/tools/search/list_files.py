@@ -43,7 +43,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    """The patterns that one with `{a,b}` stands for."""
+    """Return the patterns that a pattern with `{a,b}` stands for."""
     done: list[str] = []
     todo = [pattern]
     while todo and len(todo) + len(done) <= _MOST:
@@ -61,10 +61,10 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
-    """All files in a folder that no ignore rule leaves out, sorted, each with whether only pending edits add it.
+    """Yield all files of a folder that no ignore rule leaves out, sorted, with whether only pending edits add it.
 
-    For a file, the file itself. The disk is walked as the files are asked for, so do that on a thread. No more come
-    once `ended` says so.
+    For a file, yield the file itself. The disk is walked while files are consumed, so consume them on a thread. The
+    iteration ends when `ended` returns True.
 
     Raises:
         ToolError: There is no such file or folder, on disk or pending.

@@ -105,7 +105,6 @@ class RegexMatcher:
     """An exchange with the worker costs as much as the search of a small file."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        """Start the worker."""
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.may_match: Callable[[bytes], bool] = lambda content: True

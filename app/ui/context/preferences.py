@@ -31,19 +31,18 @@ _REVIEW_SHARE = "review_share"
 
 
 class Preferences:
-    """The user's settings in a running app; every change takes effect at once."""
+    """The user's settings in a running app; every change takes effect at once.
+
+    Args:
+        app: Has themes and keys.
+        runtime: The open workspace, with its configuration.
+        settings: The merged ones.
+        follow: Brings panes and session in line with settings.
+    """
 
     def __init__(
         self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", follow: "Callable[[Settings], None]"
     ) -> None:
-        """Nothing of them is in force yet.
-
-        Args:
-            app: has themes and keys.
-            runtime: the open workspace, with its configuration.
-            settings: the merged ones.
-            follow: brings panes and session in line with settings.
-        """
         self._app = app
         self._runtime = runtime
         self._follow = follow
@@ -92,7 +91,7 @@ class Preferences:
         return []
 
     def review_share(self) -> int | None:
-        """How much of the width the user gave the review the last time, in any workspace; raises StorageError."""
+        """Return the width of the review that the user chose last, in any workspace; raises StorageError."""
         kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
         return int(kept) if kept is not None and kept.isdecimal() else None
 
@@ -122,7 +121,7 @@ class Preferences:
         )
 
     def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
-        """Write what is set for one model alone, and put it in force; None takes it out.
+        """Save a setting for one model and apply it; None removes it.
 
         Args:
             name: of the model, or a pattern.

@@ -97,7 +97,15 @@ Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]
 
 
 class CustomCommands:
-    """The user's own commands, as of the last look at their files."""
+    """The user's own commands, as of the last look at their files.
+
+    Args:
+        runtime: The open workspace.
+        composer: Offers them.
+        session: Whom they speak to.
+        app_context: How work is run and the user is notified or asked.
+        send: Sends a message that a command has made.
+    """
 
     def __init__(
         self,
@@ -107,15 +115,6 @@ class CustomCommands:
         app_context: AppContext,
         send: Send,
     ) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            runtime: the open workspace.
-            composer: offers them.
-            session: whom they speak to.
-            app_context: How work is run and the user is notified or asked.
-            send: sends a message that a command has made.
-        """
         self._runtime = runtime
         self._composer = composer
         self._session = session
@@ -172,7 +171,17 @@ class ChatNavigation(Protocol):
 
 
 class CommandRunner:
-    """Runs commands by name over one workspace."""
+    """Runs commands by name over one workspace.
+
+    Args:
+        runtime: The open workspace.
+        session: What most of them are about.
+        preferences: The settings in force.
+        connector: The way to another model.
+        app_context: How work is run and the user is notified or asked.
+        chat: Shows sessions, their events and the to-do list.
+        own: Commands of the user's own.
+    """
 
     def __init__(
         self,
@@ -184,17 +193,6 @@ class CommandRunner:
         chat: ChatNavigation,
         own: "CustomCommands",
     ) -> None:
-        """Make it; nothing is run.
-
-        Args:
-            runtime: the open workspace.
-            session: what most of them are about.
-            preferences: the settings in force.
-            connector: the way to another model.
-            app_context: How work is run and the user is notified or asked.
-            chat: shows sessions, their events and the to-do list.
-            own: commands of the user's own.
-        """
         self._runtime = runtime
         self._session = session
         self._preferences = preferences
@@ -565,7 +563,7 @@ class CommandRunner:
 
 
 def _free_name(wanted: Path) -> Path:
-    """The name, or with the time of day if there is such a file."""
+    """Return the file name, with the time of day added if the file exists."""
     if not wanted.exists():
         return wanted
     return wanted.with_stem(f"{wanted.stem}-{time.strftime('%H%M%S')}")

@@ -53,19 +53,18 @@ class ChatAccess(Protocol):
 
 
 class AfterDecision:
-    """Follow-up of decisions: leads the focus back to the composer, lets the model continue."""
+    """Follow-up of decisions: leads the focus back to the composer, lets the model continue.
+
+    Args:
+        review: Where the user decides.
+        session: Whose model hears of it.
+        preferences: Say whether the model goes on by itself.
+        leave: Leads back to the composer.
+    """
 
     def __init__(
         self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
     ) -> None:
-        """Nothing is decided yet.
-
-        Args:
-            review: where the user decides.
-            session: whose model hears of it.
-            preferences: say whether the model goes on by itself.
-            leave: leads back to the composer.
-        """
         self._review = review
         self._session = session
         self._preferences = preferences
@@ -106,7 +105,7 @@ class AfterDecision:
         return " Your words are on their way to the model."
 
     async def continue_if_wanted(self, proposal: "Proposal", *, asked: bool) -> str:
-        """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
+        """Let the model continue after an approval if that is wanted; return a sentence about it.
 
         Args:
             proposal: the one that was written last.
@@ -321,7 +320,7 @@ class ReviewActions:
         return await self._chat.attaching.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
-        """What the user has before them of a proposal, for the record."""
+        """Return what the user sees of a proposal, for the record."""
         from app.proposals.values.decision_facts import DecisionContext
 
         state = self._review.state

@@ -36,7 +36,14 @@ _WRONG = "That is not where this sign-in ends."
 
 
 class SignInScreen(Dialog[bool]):
-    """Waits for an OAuth sign-in; the result is True once it has ended in any way."""
+    """Waits for an OAuth sign-in; the result is True once it has ended in any way.
+
+    Args:
+        server: Its name.
+        invitation: Where to sign in.
+        opened: The browser was told of it.
+        environment: Says whether the user is on another machine.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
     KEYS = (
@@ -55,14 +62,6 @@ class SignInScreen(Dialog[bool]):
     def __init__(
         self, server: str, invitation: SignInRequest, *, opened: bool, environment: Mapping[str, str]
     ) -> None:
-        """Invite the user.
-
-        Args:
-            server: its name.
-            invitation: where to sign in.
-            opened: the browser was told of it.
-            environment: says whether the user is on another machine.
-        """
         super().__init__(classes="-small")
         self._server = server
         self._invitation = invitation
@@ -87,7 +86,7 @@ class SignInScreen(Dialog[bool]):
         yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
 
     def on_mount(self) -> None:
-        """What is pasted goes to the field."""
+        """Focus the field, so that a pasted address goes there."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
@@ -143,7 +142,6 @@ class ServersScreen(PreviewDialog[None]):
     )
 
     def __init__(self, served: McpManager) -> None:
-        """Whose servers."""
         super().__init__()
         self._served = served
         self._log = False

@@ -49,7 +49,6 @@ class AllowedCommandsScreen(Dialog[None]):
     DEFAULT_CSS = "AllowedCommandsScreen > #dialog { height: 20; }"
 
     def __init__(self, store: AllowedCommandStore) -> None:
-        """Where they are kept."""
         super().__init__()
         self._store = store
 
@@ -163,7 +162,15 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 
 
 class SettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing.
+
+    Args:
+        preferences: The settings in force.
+        runtime: Says where each comes from.
+        connector: Connects with another endpoint or model.
+        work: Runs that.
+        pick_theme: Lets the user choose a theme.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,right,l", "turn(1)", "Next value", show=False),
@@ -185,15 +192,6 @@ class SettingsScreen(ValuesDialog):
         work: "RunWork",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
-        """Show the settings in force.
-
-        Args:
-            preferences: they.
-            runtime: says where each comes from.
-            connector: connects with another endpoint or model.
-            work: runs that.
-            pick_theme: lets the user choose a theme.
-        """
         super().__init__()
         self._preferences = preferences
         self._runtime = runtime

@@ -31,7 +31,7 @@ class ValuesDialog(Dialog[None]):
 
     @property
     def narrow(self) -> bool:
-        """Whether there is no room for words beside a value; they are said below then."""
+        """Return whether there is no room for words beside a value; they are shown below then."""
         return self.app.size.width < WIDTH_WITH_HELP
 
     @property
@@ -62,7 +62,7 @@ class ValuesDialog(Dialog[None]):
             self.dismiss(None)
 
     def tell(self, text: str, *, problem: bool = False) -> None:
-        """Say what came of it, or what is meant."""
+        """Show a result or a hint."""
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")
         state.set_class(not problem, "quiet")

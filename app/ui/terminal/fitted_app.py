@@ -58,7 +58,6 @@ class FittedApp(OrderedApp):
     """Textual's hooks for the terminal, filled."""
 
     def __init__(self, theme: Theme) -> None:
-        """The theme is that of the first picture."""
         _free_strips_at_once()
         self.attention = Attention()
         self._first_theme = theme

@@ -67,7 +67,7 @@ class GrowingRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """Something that was said or done. Entries are values: another with the same key replaces it."""
+    """Something that was said or done. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
     """The role whose background lies under the whole entry."""

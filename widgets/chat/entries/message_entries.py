@@ -1,4 +1,4 @@
-"""What the user and the model say to each other."""
+"""Messages of the user and the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,6 @@ class PlainDocument:
     """Text in, rows out, below a row that heads them."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
-        """Empty, `width` cells wide."""
         self.width = width
         self._face = face
         self._settled = ""
@@ -44,7 +43,7 @@ class PlainDocument:
         self.lines: list[StyledLine] = []
 
     def show(self, head: StyledLine, text: str) -> None:
-        """Show this text: at little cost if it is what is shown with more behind it."""
+        """Show this text; cheap if it extends the shown one."""
         if not text.startswith(self._settled):
             self._settled, self._rows = "", 0
         rows = self.lines[1 : self._rows]
@@ -103,7 +102,7 @@ class UserEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """If they may be folded."""
+        """Return whether the message is long enough to fold."""
         return _is_long(self.text)
 
     @property
@@ -174,7 +173,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def _note(self) -> list[StyledLine]:
-        """What is said under an answer that did not end well."""
+        """Return the lines under an answer that did not end well."""
         match self.state:
             case "interrupted":
                 note = "interrupted"
@@ -194,7 +193,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """If it was discarded and is folded."""
+        """Return whether the answer was discarded, which folds it."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property

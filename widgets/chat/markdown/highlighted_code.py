@@ -181,7 +181,7 @@ def code_lines(
 
 
 def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
-    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
+    """Return where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
 
     The first row has `width` cells, the others `later`.
     """

@@ -96,10 +96,13 @@ class MarkdownDocument:
 
     `append` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
     given. What is laid out stays: only the last, unfinished block is done again when it grows.
+
+    Args:
+        width: In cells.
+        clean: Makes control characters visible, and keeps line ends.
     """
 
     def __init__(self, width: int, clean: Callable[[str], str] = str) -> None:
-        """`width` in cells; `clean` makes control characters visible, and keeps line ends."""
         self._width = width
         self._clean = clean
         self._parts: list[str] = []
@@ -156,7 +159,7 @@ class MarkdownDocument:
         self._incoming.append(text)
 
     def finish(self, note: Sequence[StyledLine] = ()) -> None:
-        """No more source will come; the last block is final, and `note` stands below it."""
+        """End the document: the last block is final, and `note` stands below it."""
         self._note = note
         if self._finished:
             return

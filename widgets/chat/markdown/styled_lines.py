@@ -10,7 +10,7 @@ from app.text.safe_text import escape_unsafe as without_controls
 
 
 class TextStyle(NamedTuple):
-    """How a stretch of text looks, in words that a theme gives colours to."""
+    """Look of a stretch of text, in words to which a theme gives colours."""
 
     role: str = "text"
     """The component class without its prefix: `heading` is painted as `chat--heading`."""
