@@ -54,7 +54,7 @@ class Allowances:
         return f"{form} in this project" if form else ""
 
     async def remember(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
-        """Remember what an answer allows besides; raises StorageError if a permanent one cannot be stored."""
+        """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
         if not answer.allowed or answer.span is PermissionScope.ONCE:
             return
         if answer.form is None:

@@ -26,7 +26,7 @@ _MOST_REFUSED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AcceptedReview:
-    """A review whose signature is of an allowed key, and that meets the policy."""
+    """A review that is signed by an allowed key and meets the policy."""
 
     signer: str
     """The principal of the key."""
@@ -68,7 +68,7 @@ class CommitVerification:
 
     @property
     def covered(self) -> bool:
-        """Return whether all that the policy asks is there."""
+        """Return whether the policy is met."""
         return bool(self.exempt) or all(file.covered for file in self.files)
 
 
@@ -160,7 +160,7 @@ class CommitVerifier:
         return verified
 
     def reviews_of(self, base: str, tip: str) -> list[FileVerification]:
-        """Return by which reviews what lies between two commits or trees is covered, file by file."""
+        """Return, file by file, the reviews that cover the difference between two commits or trees."""
         self._repository = self._identity(tip)
         changes = [_Change(pair, (pair.before,)) for pair in self._difference(base, tip)]
         self._look_up_chains(changes)
@@ -211,7 +211,8 @@ class CommitVerifier:
         return frozenset(repository_roots(self._borrowed, tip))
 
     def _changes(self, commit: _Commit) -> list[_Change]:
-        """Return what a commit changes itself: a merge, what git would not have made of its parents."""
+        """Return the changes that a commit makes itself: for a merge, those that git would not have made of its
+        parents."""
         if not commit.parents:
             return [_Change(pair, (pair.before,)) for pair in self._difference("--root", commit.name)]
         first, *others = commit.parents
@@ -367,7 +368,7 @@ class CommitVerifier:
                 yield AcceptedReview(signer, key, review, file)
 
     def _missing(self, review: SignedReview) -> str:
-        """Return what the policy asks and a review does not have; empty if nothing."""
+        """Return the requirement of the policy that a review does not meet; empty if it meets all."""
         limit = self._policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
             if review.unseen_lines is None:

@@ -1,4 +1,4 @@
-"""Read what a commit, or a range of commits, changes."""
+"""Reads the changes of a commit or of a range of commits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ class CommitChanges:
 
 
 def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
-    """Return the range that a name means: `A..B` or `A...B` as in `git diff`, or what a branch has and HEAD lacks."""
+    """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks."""
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:

@@ -255,7 +255,7 @@ class Diagnosis:
 
 
 def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
-    """Return what was learned of an endpoint, since when, and how to override it."""
+    """Return the learned facts of an endpoint, their date, and how to override them."""
     beliefs = valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")

@@ -1,4 +1,4 @@
-"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+"""Proposals from git or from the disk, and proposals pushed to git."""
 
 import time
 from collections.abc import Sequence
@@ -127,7 +127,7 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
-    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+    """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
         runtime: The open workspace.

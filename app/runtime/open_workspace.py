@@ -187,7 +187,7 @@ class OpenWorkspace:
             return self._service
 
     def _who(self) -> str:
-        """The name of the user who decides."""
+        """Return the name of the user who decides."""
         from app.git.run_git import git_identity
 
         return git_identity(self.workspace.root)
@@ -214,7 +214,7 @@ class OpenWorkspace:
             require_other_reviews(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
-        """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
+        """Return whether a command runs directly on the files; leftovers of an interrupted one are restored first."""
         if not self.dirs.runs.exists():
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
@@ -318,7 +318,7 @@ class OpenWorkspace:
         )
 
     def close(self) -> None:
-        """End what looks through the workspace and what hooks run, and close the database."""
+        """Stop background work and running hooks, and close the database."""
         self.workspace.close()
         self.hook_dispatcher.close()
         if self._sandbox is not None:

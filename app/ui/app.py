@@ -230,7 +230,7 @@ class SignoffApp(FittedApp):
         self.run_background(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
-        """Hand the review what waits and what was decided lately."""
+        """Give the review the waiting and the latest decided proposals."""
         proposals = await self.current.open_session.proposals()
         if not self.is_running:
             # The app was left meanwhile, and its panes are gone.
@@ -318,7 +318,7 @@ class SignoffApp(FittedApp):
             self._expect_turn()
 
     def _expect_turn(self) -> None:
-        """Load what a turn needs, once."""
+        """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
             self.run_background(self._startup.expect_turn, group="turn")
@@ -345,7 +345,7 @@ class SignoffApp(FittedApp):
         self.workbench.show_pane("approvals")
 
     def action_interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         self._talk.interrupt()
 
     @on(Queue.Wanted)

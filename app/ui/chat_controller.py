@@ -173,7 +173,7 @@ class ChatController:
     # What the user writes
 
     def add_to_composer(self, text: str) -> None:
-        """Put words into the composer that nobody in the review can take any more."""
+        """Add orphaned words of the review to the composer."""
         self.back_to_composer([text])
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
@@ -185,7 +185,7 @@ class ChatController:
             self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         if (session := self.session.current) is not None and session.busy:
             self.back_to_composer(session.interrupt())
 
@@ -219,7 +219,7 @@ class ChatController:
 
 
 def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
-    """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+    """Restore the comments that a session sent to the model, to be checked in its next version."""
     from app.conversation.events import ProposalDecided
 
     # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.

@@ -78,7 +78,7 @@ def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[st
 
 
 def changes_status(update: Update) -> bool:
-    """Whether the status bar has to be drawn anew."""
+    """Return whether an update changes the status bar."""
     match update:
         case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
             return True

@@ -204,7 +204,7 @@ class ChatPane(Column):
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
-        """Let the user write."""
+        """Focus the composer."""
         self.screen.set_focus(self.composer.editor)
 
     # The session.
@@ -323,7 +323,7 @@ class ChatPane(Column):
     # Streaming.
 
     def _load_reader(self) -> None:
-        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        """Load the Markdown parser on a thread, once: an answer may come soon."""
         if self._reader is None:
             self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
 
@@ -351,7 +351,7 @@ class ChatPane(Column):
             self._flush_soon(rest)
 
     def flush(self) -> None:
-        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
@@ -397,7 +397,7 @@ class ChatPane(Column):
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed. What is typed may soon be answered."""
+        """Remember the time of a key, and preload: the typed message may soon be answered."""
         self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
@@ -424,7 +424,7 @@ class ChatPane(Column):
 
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:
-        """Tell that there is more below."""
+        """Show whether there is more below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 

@@ -65,7 +65,8 @@ class Popup(Widget):
     def open(
         self, source: Source, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
-        """Show these choices, the first highlighted, or with `keep_choice` the one that was, if it is among them."""
+        """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
+        them."""
         chosen = self.choice if keep_choice else None
         self.source = source
         self._choices = choices

@@ -79,7 +79,7 @@ class TodoBar(Widget):
         return Content("\n").join([head, *self._rows(width)])
 
     def _rows(self, width: int) -> list[Content]:
-        """The items that have room: from just above the one that the model is at."""
+        """Return the items that fit: from just above the current one."""
         room, todos = self._most_rows - 1, self._todos
         if len(todos) <= room:
             return [_row(todo, width) for todo in todos]

@@ -1,4 +1,4 @@
-"""A line that says what the session is doing, and which key stops it."""
+"""A line that shows what the session is doing, and the key that stops it."""
 
 import time
 from collections.abc import Callable
@@ -125,7 +125,7 @@ class StatusLine(Widget):
             self._timer = None
 
     def render(self) -> Content:
-        """Left what goes on, right the key."""
+        """Return the activity at the left, the key at the right."""
         left = self._activity()
         right = self._way_out()
         width = self.content_size.width

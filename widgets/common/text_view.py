@@ -209,7 +209,7 @@ class TextView(ScrollView, can_focus=True):
 
 
 def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """A stretch of characters from one edge of those that are lit to the next, and whether they are."""
+    """Yield stretches of characters, each with whether it is highlighted."""
     for first, last in lit:
         if start < min(first, end):
             yield start, min(first, end), False

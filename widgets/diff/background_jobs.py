@@ -100,7 +100,7 @@ class BackgroundJobs:
             self._redraw()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
-        """Find what of a large change differs in white space alone, in a thread."""
+        """Find the whitespace-only changes of a large diff, on a thread."""
         found = await asyncio.to_thread(left_out, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found

@@ -183,7 +183,8 @@ class DiffView(DiffSurface, can_focus=True):
 
     @property
     def _takes_comments(self) -> bool:
-        """Whether the model will get to read them: on what waits, and as it is, not on what changed in it."""
+        """Return whether the model will read comments on what is shown: on a waiting proposal, not on a
+        comparison."""
         return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -177,7 +177,7 @@ def display(line: str) -> DisplayText:
 
 
 def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
-    """Characters and cells of what `split_graphemes` gives."""
+    """Return characters and cells of the result of `split_graphemes`."""
     start, end, cells = grapheme
     return end - start, cells
 

@@ -50,7 +50,7 @@ class _Changed(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Lines that are equal on both sides, by their numbers among all that were removed and all that were added."""
+    """Equal lines on both sides, by their numbers among all removed and all added lines."""
 
     source: int
     target: int
@@ -169,7 +169,7 @@ def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequen
 
 
 def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
-    """The block, if it says enough and at least half of it is the same; else those of its runs that say enough."""
+    """Yield the block, if it is significant and at least half of it is equal; else its significant runs."""
     same = sum(run.length for run in block)
     last, first = block[-1], block[0]
     lines = last.length + max(last.source - first.source, last.target - first.target)

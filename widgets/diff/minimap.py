@@ -166,7 +166,7 @@ class MiniMap(Widget):
         return Strip([Segment(glyph, self._styles[key])], 1)
 
     def _add_reasons(self) -> None:
-        """Mark what deserves eyes, as far as it is laid out."""
+        """Mark reasons for attention, as far as the diff is laid out."""
         layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
         for row in reason_rows(layout, self.view.diffs):

@@ -103,7 +103,7 @@ class RenderContext:
         return max(8, self.width - 8)
 
     def counts(self, hunk: Hunk) -> bool:
-        """Whether an approval would write a hunk, or has; what of it was not seen matters then."""
+        """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
     def left_out_row(self, row: LineRow) -> bool:

@@ -27,7 +27,7 @@ class _Words(Static):
     """Text that is redrawn with every change, without a new layout of the screen, which would delay a key."""
 
     def say(self, words: Content | None) -> None:
-        """Say this, or nothing."""
+        """Show these words, or nothing."""
         words = words or Content("")
         if not (isinstance(self.content, Content) and self.content.is_same(words)):
             self.update(words)

@@ -120,7 +120,7 @@ class PermissionBar(ComposerQuestion):
         self.refresh(layout=True)
 
     def lose_picture(self) -> None:
-        """Let no key answer before all this was painted anew."""
+        """Ignore keys until the request has been painted again."""
         self.sight.lose()
         self.refresh()
 
@@ -259,7 +259,7 @@ class PermissionBar(ComposerQuestion):
 
     @property
     def _is_seen(self) -> bool:
-        """Whether all that is asked was on the screen when the key or click came."""
+        """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival(self.app)
         return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
 

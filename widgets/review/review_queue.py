@@ -163,7 +163,7 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def action_take(self) -> None:
-        """Show the item under the cursor; list what was decided, or not."""
+        """Show the item under the cursor; open or close the list of decided proposals."""
         if self._keys == (_DECIDED,):
             # There is nothing else that the key could mean.
             self._cursor = 0

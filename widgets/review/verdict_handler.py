@@ -16,7 +16,7 @@ TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 
 
 class VerdictHandler:
-    """Acts on verdicts: posts the decision, asks first, or says why not.
+    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
 
     Args:
         state: What is decided on.
@@ -46,7 +46,7 @@ class VerdictHandler:
         """What was decided and has not been answered by the application yet."""
 
     def follow(self) -> None:
-        """The proposals are others now: forget what was answered, and tell of a question about what has changed."""
+        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
         subjects = self.question.subjects if self.question is not None else ()
@@ -55,7 +55,7 @@ class VerdictHandler:
             self._say(_lapsed(changed[0], get(changed[0])))
 
     def asks_anew(self) -> bool:
-        """Bring the question about what was never on screen up to date; whether it is another one, or gone."""
+        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
         question = self.question
         if question is None or self._again is None:
             return False

@@ -263,7 +263,7 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     red = red_words(state, proposal.id)
     return [*caveats(proposal), *([red] if red else [])]
 
@@ -299,7 +299,7 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
 
 
 def caveats(proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
         for caveat in change_caveats(change):

@@ -77,7 +77,7 @@ def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
 
 
 def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
-    """The number in front, and what comes behind it; a 0 in front is none."""
+    """Return the leading number and the rest; a leading 0 is no number."""
     length = 0
     while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
         length += 1

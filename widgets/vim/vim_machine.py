@@ -119,7 +119,7 @@ class UndoHistory:
         self._after: list[tuple[str, int]] = []
 
     def keep(self, text: str, cursor: int) -> None:
-        """Keep what a change begins with."""
+        """Keep the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
         size = sum(len(kept) for kept, _ in self._before)
@@ -235,7 +235,7 @@ class Vim:
         self._history = UndoHistory()
 
     def forget(self) -> None:
-        """The text has changed by other hands: what was before it is not to be taken back."""
+        """Forget the history: the text was changed from outside."""
         self._history = UndoHistory()
 
     @property
@@ -468,7 +468,7 @@ class Vim:
         return max(line_start(text, cursor), cursor - 1)
 
     def _repeat(self, text: str, at: int) -> tuple[str, int]:
-        """The last change once more, with what was typed in it."""
+        """Repeat the last change, with the text typed in it."""
         keys, inserted, extent = self._last, self._inserted, self._extent
         command = parse_keys(keys, visual=extent is not None) if keys else "none"
         if isinstance(command, str):

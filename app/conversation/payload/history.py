@@ -345,7 +345,7 @@ class HistoryReader:
         return record
 
     def _withdraw(self, note: Note) -> None:
-        """Leave a note out that no longer applies."""
+        """Remove a note that no longer applies."""
         self.changed_earlier |= any(
             note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
         )

@@ -16,7 +16,7 @@ Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class DeltaCollector:
-    """Collects what chunks add: pieces of one text are joined, and of a call only the latest state is kept."""
+    """Collects the contents of chunks: texts are joined, and only the latest state of a call is kept."""
 
     def __init__(self) -> None:
         self._whole: list[Delta] = []
@@ -112,7 +112,7 @@ class ResponseAssembly:
         return not (self._text or self._reasoning or self._calls)
 
     def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        """Take one chunk and put what it adds into the deltas; no field is required, unknown ones are ignored.
+        """Read one chunk into the deltas; no field is required, unknown ones are ignored.
 
         Raises:
             ResponseTooLarge: The response, or one of its calls, exceeds every plausible size.
@@ -273,7 +273,7 @@ def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 
 def read_usage(holder: Mapping[str, Any]) -> Usage | None:
-    """The usage in a chunk or a choice, or None if it has none that says anything.
+    """Return the usage in a chunk or a choice; None if there is none.
 
     Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
     adds the cost in US dollars.

@@ -1,4 +1,4 @@
-"""Chat completions: one list of messages, in which the profile says what goes where."""
+"""The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

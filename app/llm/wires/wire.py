@@ -121,7 +121,7 @@ class ItemWriter(Protocol):
         ...
 
     def copy(self) -> "ItemWriter":
-        """Another one that goes on from here by itself; messages that are written stay the same objects."""
+        """Return an independent copy; messages already written stay the same objects."""
         ...
 
     def end(self, first: SystemText | None = None) -> WireMessages:
@@ -174,7 +174,7 @@ class Wire(Protocol):
         ...
 
     def headers(self, key: str) -> dict[str, str]:
-        """Headers of the protocol; those that carry the key only where it does not go as a bearer token."""
+        """Return the headers of the protocol; with the key only where it is no bearer token."""
         ...
 
     def decoder(self) -> Decoder:

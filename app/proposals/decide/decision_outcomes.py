@@ -269,7 +269,7 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
 
 
 def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
-    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    """Return the choices: hunks by number, files without hunks by path."""
     names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 

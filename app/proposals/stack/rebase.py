@@ -108,7 +108,7 @@ def removed_paths(proposal: Proposal) -> set[str]:
 
 
 def _stands(overlay: Overlay, proposal: Proposal) -> bool:
-    """Whether all that is below a proposal is as it was: then so is what comes of it, by the same steps."""
+    """Return whether everything below a proposal is unchanged, so that the same steps give the same result."""
     if proposal.state is ProposalState.STALE:
         return False
     try:

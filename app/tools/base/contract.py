@@ -196,7 +196,7 @@ class DraftPort(Protocol):
         ...
 
     def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
-        """Take what a command has made of files."""
+        """Add the files that a command has changed."""
         ...
 
     def undo_take(self) -> None:
@@ -208,7 +208,7 @@ class DraftPort(Protocol):
         ...
 
     def patch(self, patch: "ReadPatch") -> EditReport:
-        """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
+        """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
         ...
 
 

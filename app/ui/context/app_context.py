@@ -34,7 +34,7 @@ class Notify(Protocol):
 
 
 class PushScreen(Protocol):
-    """Shows a screen and returns its result; only inside what `RunWork` runs."""
+    """Shows a screen and returns its result; only within work that `RunWork` runs."""
 
     async def __call__(self, screen: Screen[_Answer]) -> _Answer:
         """Ask."""

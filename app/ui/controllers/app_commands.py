@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class HasKeys(Protocol):
-    """An app whose keys the user may have moved."""
+    """An app whose keys the user may have changed."""
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -45,7 +45,7 @@ class HasKeys(Protocol):
 def palette_commands(
     perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
-    """Every action but those that move a cursor, and those that decide, which Enter never does; then the user's own.
+    """Yield all actions except cursor movements and decisions, which Enter never makes; then the user's own commands.
 
     Args:
         perform: does an action.
@@ -124,7 +124,7 @@ class CustomCommands:
         """All of them."""
 
     async def refresh(self) -> CommandCatalogue:
-        """Read the files anew, and offer what they define."""
+        """Read the command files again, and offer their commands."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
@@ -387,7 +387,7 @@ class CommandRunner:
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
-        """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
+        """Ask whether a running turn may be stopped, if there is one."""
         session = self._session.current
         if session is None or not session.busy:
             return True

@@ -128,7 +128,7 @@ class AfterDecision:
         return " The model goes on."
 
     def handle_update(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         session = self._session.current
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
@@ -190,7 +190,7 @@ class ReviewActions:
         self.outside = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
-        """Do what was decided."""
+        """Carry out a decision."""
         await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
@@ -337,7 +337,7 @@ class ReviewActions:
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
     ) -> "list[DecisionResult]":
-        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        """Carry out decisions in order; the words of failed ones are returned to the user."""
         results = []
         for number, event in enumerate(events):
             try:
@@ -399,14 +399,14 @@ class ReviewActions:
         return self._runtime.service.diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
-        """Compute what changed from the version before to this one."""
+        """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import version_diffs
 
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_answers(self, event: review_messages.AnswersWanted) -> None:
-        """Find out what became of the lines that the user commented on."""
+        """Find the effects of the proposal on the lines that the user commented."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
@@ -424,7 +424,7 @@ class ReviewActions:
         await self._chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
-        """Let the user change the proposed text of a file, and put the result in its place."""
+        """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
@@ -514,7 +514,7 @@ class ReviewActions:
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
-        """Say that images are only named to somebody, if any are."""
+        """Report that images are only named to the model, if there are any."""
         if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."

@@ -1,4 +1,4 @@
-"""Shows what the checks of a proposal printed."""
+"""Shows the output of a proposal's checks."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar

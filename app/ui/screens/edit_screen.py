@@ -24,7 +24,7 @@ class EditorAccess(Protocol):
     """Opens the user's own editor."""
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text; returns it as saved."""
+        """Let the user edit a text; return it as saved."""
         ...
 
 
@@ -155,7 +155,7 @@ class EditScreen(Dialog[bool]):
         await self.edit_outside()
 
     async def edit_outside(self) -> None:
-        """Have the text edited in the user's own editor, and take it back."""
+        """Edit the text in the user's own editor, and take the result."""
         area = self.query_one(CodeEditor)
         try:
             text = await self._editor.edit(area.source, name=self._path)

@@ -258,7 +258,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means."""
+        """Explain the setting under the cursor."""
         event.stop()
         row = self._row
         # The list drawn anew tells of the same row again, which would hide what came of a change.
@@ -301,7 +301,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._row, event.value.strip()
         try:
@@ -334,7 +334,7 @@ class ModelSettingsScreen(ValuesDialog):
 
 
 def _read(row: ModelSettingRow, text: str) -> Any:
-    """The value in what was written; raises ValueError, whose message says how to write it."""
+    """Return the value of an entered text; raises ValueError with a message that says how to write it."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
             raise ValueError(f"{row.title} takes a number.")

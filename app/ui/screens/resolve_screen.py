@@ -157,7 +157,7 @@ class ResolveScreen(EditScreen):
         self._area.step(by)
 
     def action_type(self) -> None:
-        """Let the keys write into the text."""
+        """Let keys type into the text."""
         if self._conflict.whole:
             self.say("take one side; once saved, it can be edited")
             return
@@ -250,7 +250,7 @@ class ResolveScreen(EditScreen):
         self._tell_place()
 
     def _notice(self, text: str = "") -> None:
-        """Say something in the place of why the file is in conflict, or that again."""
+        """Show a notice in place of the reason for the conflict, or the reason again."""
         self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
 
     def _why(self) -> Content:

@@ -102,7 +102,7 @@ class ModelConnector(Protocol):
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models; returns None if they choose none."""
+        """Let the user choose among the endpoint's models; return None if they choose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means, where the list has no room for it."""
+        """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
         if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
@@ -299,7 +299,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._writing, event.value.strip()
         value: Any = text or None

@@ -103,7 +103,7 @@ class TrustScreen(Dialog[bool]):
         return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
 
     def body(self) -> Iterable[Widget]:
-        """The file, and what it would do."""
+        """Yield the file and its effects."""
         found = self._examined
         if found.problem:
             yield Static(

@@ -40,7 +40,7 @@ class ValuesDialog(Dialog[None]):
         return self.query_one("#setting-field", Input).display
 
     def open_field(self, text: str, placeholder: str, keys: str) -> None:
-        """Let the user write, beginning with a text; `keys` says what ends it."""
+        """Open the field with a text; `keys` names the keys that close it."""
         field = self.query_one("#setting-field", Input)
         field.value = text
         field.placeholder = placeholder

@@ -92,11 +92,11 @@ class UserEntry(TranscriptEntry):
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The bar of all that the user writes."""
+        """Return the bar of the user's messages."""
         return EntryGutter(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
-        """Not above what folding leaves."""
+        """Return a height within the limit of folding."""
         words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
         return min(LONGEST_MESSAGE + 1, words) + len(self.images)
 
@@ -243,7 +243,7 @@ class QuestionEntry(TranscriptEntry):
     answer: str | None = None
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The question, and once it is answered what there was to choose from."""
+        """Return the question, and its options once it is answered."""
         lines = markdown_lines(self.text, width, visible) or [BLANK]
         if self.answer is None:
             return lines

@@ -75,7 +75,7 @@ class NoticeEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class TurnEndEntry(TranscriptEntry):
-    """The end of a turn: how it ended, and what it took."""
+    """The end of a turn: its outcome and its usage."""
 
     stopped: str
     message: str = ""
