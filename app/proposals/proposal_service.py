@@ -353,8 +353,7 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
@@ -362,7 +361,7 @@ class ProposalService:
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep_part(self._contents, proposal, choice)
+                outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
                 started = starting_versions(
                     self._contents, proposal, effective_records(self._proposals.records(proposal))
@@ -509,14 +508,13 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
     ) -> "DecisionResult":
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
             started = starting_versions(
                 self._contents, proposal, effective_records(self._proposals.records(proposal))

@@ -209,7 +209,7 @@ class OpenWorkspace:
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Few have a policy.
-            from app.attestation.required_reviews import require_other_reviews
+            from app.attestation.commit_verification import require_other_reviews
 
             require_other_reviews(self.workspace.root, changes)
 

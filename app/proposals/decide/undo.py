@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.decide import written_changes
+from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
 from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
@@ -244,8 +244,8 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
     _check_successor(proposals, proposal)
-    decision = written_changes.last_standing_decision(proposal)
-    again = written_changes.reopen_decision(proposals.contents, proposal, decision)
+    decision = reopening.last_standing_decision(proposal)
+    again = reopening.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)

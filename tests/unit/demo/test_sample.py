@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.demo.sample_workspace import create_sample
+from app.demo.demo_server import create_sample
 
 
 def run_tests(folder: Path) -> subprocess.CompletedProcess[str]:

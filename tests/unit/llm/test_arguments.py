@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response.call_assembly import is_complete, parse_arguments
+from app.llm.response.response_assembly import is_complete, parse_arguments
 
 OBJECTS = st.dictionaries(
     st.text(max_size=8), st.none() | st.integers() | st.text(max_size=20) | st.lists(st.text(max_size=5)), max_size=4

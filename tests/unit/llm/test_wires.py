@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.values.profile import Profile
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES
 
 CALL = CallWithResult("c1", "read_file", "{}", "ok")

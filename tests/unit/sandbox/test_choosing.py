@@ -7,9 +7,8 @@ import pytest
 
 from app.sandbox import overlay_layer
 from app.sandbox import sandbox as choosing
-from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import ProbeResult, SandboxMode
+from app.sandbox.sandbox_mode import ProbeResult, SandboxMode, landlock_version
 from app.workspace.paths import Workspace
 
 
