@@ -26,7 +26,7 @@ OPENS_OTHER_FILES = {
     "app/ui/controllers/app_commands.py": "the file that the user exports to",
     "app/cli/proposal_commands.py": "the patch that the user names",
     "app/config/settings.py": "the user's own configuration, which lies below the door",
-    "app/demo/sample_workspace.py": "signoff's own sample",
+    "app/demo/demo_server.py": "signoff's own sample",
     "app/demo/demo_conversation.py": "signoff's own words",
     "app/ui/screens/external_diff_screen.py": "its own search line",
     "app/ui/terminal/external_editor.py": "a temporary file of its own",
