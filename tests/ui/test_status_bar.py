@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from app.conversation.token_totals import TokenTotals
-from widgets.common.status_bar import StatusBar, StatusValues
+from widgets.common.workbench_bars import StatusBar, StatusValues
 
 PARTS = {
     "The model needs your permission  F4",

@@ -9,8 +9,8 @@ from rich.style import Style
 from textual.color import BLACK, Color
 from textual.theme import BUILTIN_THEMES
 
+from app.ui.terminal.fitted_app import PaletteFilter, nearest, with_tints
 from app.ui.themes.first_theme import OWN_THEMES
-from app.ui.themes.palette_filter import PaletteFilter, nearest, with_tints
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import diff_variable_defaults

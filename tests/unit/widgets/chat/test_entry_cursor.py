@@ -3,8 +3,7 @@
 from textual.content import Content
 
 from widgets.chat.entries.entry_base import DropEntry, PutEntry
-from widgets.chat.entries.message_entries import AnswerEntry
-from widgets.chat.entries.program_entries import NoticeEntry
+from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry
 from widgets.chat.transcript import EntryCursor, Transcript
 from widgets.chat.transcript_layout import EntrySlots, TranscriptLayout
 

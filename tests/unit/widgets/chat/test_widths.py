@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, ReasoningEntry
-from widgets.chat.entries.program_entries import InterventionEntry
+from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, ReasoningEntry
 from widgets.chat.transcript_layout import TranscriptLayout
 
 WORDS = st.lists(st.sampled_from(["word", "a longer one", "\n\n", "```\ncode\n```\n", "- item\n"]), max_size=20).map(

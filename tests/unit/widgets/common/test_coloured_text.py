@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.color import Color
 from rich.style import Style
 
-from widgets.common.coloured_text import parse_coloured_text
+from widgets.common.text_view import parse_coloured_text
 
 
 def pieces(text: str) -> list[tuple[str, object]]:

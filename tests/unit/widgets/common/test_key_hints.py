@@ -8,8 +8,8 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding
 
 from app.keys.actions import ACTIONS
-from widgets.common.key_bar import KeyBar, fitting_hints
 from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.workbench_bars import KeyBar, fitting_hints
 
 HINTS = st.lists(
     st.builds(KeyHint, st.sampled_from(["y", "escape", "ctrl+d", "up,down", ""]), st.sampled_from(["go", "leave it"]))

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.values.models import Hunk
-from widgets.diff.display_cells import display
-from widgets.diff.line_measuring import display_around, kept_of_change, kept_of_context
+from widgets.diff.display_cells import display, display_around, kept_of_change, kept_of_context
 from widgets.diff.seen_lines import SeenLines
 
 SPANS = st.lists(
