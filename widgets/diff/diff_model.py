@@ -9,9 +9,9 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, NoteRow, Row, SourceLine, lines_of, text_of
+from widgets.diff.display_cells import widest
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import SyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace
@@ -29,7 +29,7 @@ LAYOUT_SLICE = 0.004
 
 
 class DiffModel:
-    """Holds what is shown and how, and computes its layout."""
+    """Holds the shown diff and its view settings, and computes its layout."""
 
     def __init__(self) -> None:
         self.proposal: Proposal | None = None
@@ -170,7 +170,7 @@ class DiffModel:
         return number
 
     def _left_out(self) -> HiddenWhitespace:
-        """What is left out now, of hunks that nobody has opened and nobody has remarked on."""
+        """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
         return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])

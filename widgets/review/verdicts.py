@@ -1,8 +1,10 @@
-"""What a decision key means at this moment: do it, ask once, or say why not. Pure; the review acts on the verdict."""
+"""Verdicts of decision keys: do it, ask once, or say why not. Pure functions; the review acts on the verdict."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+from textual.message import Message
 
 from app.proposals.text.file_warnings import mode_words
 from app.proposals.values.models import (
@@ -15,7 +17,9 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.text.plural import plural
+from widgets.review import review_messages
 from widgets.review.review_state import ReviewState, UnseenParts
+from widgets.review.unfinished_review import ReviewFeedback
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ def verbs(proposal: Proposal) -> DecisionVerbs:
 
 
 def state_words(proposal: Proposal) -> str:
-    """Where it stands."""
+    """Return the words for its state."""
     return partial_state_words(proposal, verbs(proposal).states[proposal.state])
 
 
@@ -113,7 +117,7 @@ class Confirm:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What a plain yes is about."""
+        """Return the proposals that a plain yes is about."""
         return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
@@ -136,7 +140,7 @@ def approve(
     versions: bool,
     action: Literal["approve", "approve_and_continue"] = "approve",
 ) -> Verdict:
-    """What `approve` means for the shown proposal.
+    """Return the verdict of `approve` for the shown proposal.
 
     `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
     two versions instead.
@@ -168,7 +172,7 @@ def approve(
 
 
 def deny(state: ReviewState, proposal: Proposal) -> Verdict:
-    """What `deny` means for the shown proposal."""
+    """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
     reasons = []
@@ -184,7 +188,7 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
 
 
 def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
-    """What it means to send feedback."""
+    """Return the verdict of sending feedback."""
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
@@ -194,7 +198,7 @@ def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
 
 
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
-    """What a denial takes off the disk that nobody may have looked at, or that git does not have."""
+    """Return what a denial removes from the disk that nobody may have seen, or that git does not have."""
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
@@ -211,7 +215,8 @@ def _sentence(reasons: Sequence[str]) -> str:
 
 
 def approve_all(state: ReviewState) -> Verdict:
-    """What `approve all` means: always a question, with everything doubtful named and left out at first."""
+    """Return the verdict of `approve all`: always a question that names everything doubtful and leaves it out at
+    first."""
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
     if not ready:
         return Refuse("Nothing waits that can be approved.")
@@ -237,7 +242,7 @@ def approve_all(state: ReviewState) -> Verdict:
 
 
 def deny_all(state: ReviewState) -> Verdict:
-    """What `deny all` means: a question if it is more than one."""
+    """Return the verdict of `deny all`: a question if there are several."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
         return Refuse("Nothing waits.")
@@ -251,7 +256,7 @@ def deny_all(state: ReviewState) -> Verdict:
 
 
 def _words_go_along(about: Sequence[str]) -> str:
-    """That what the user wrote about these goes to the model with the decision."""
+    """Return the sentence that the user's words about these go to the model with the decision."""
     return f" What you wrote about {_listed(about)} goes to the model." if about else ""
 
 
@@ -262,19 +267,19 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     red = red_words(state, proposal.id)
     return [*caveats(proposal), *([red] if red else [])]
 
 
 def red_words(state: ReviewState, proposal: str) -> str:
-    """That checks speak against it: `the check tests fails (3 failed, 0 before)`; empty if none does."""
+    """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
     checked = state.checks.get(proposal)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
-    """That something of it was never on screen, if so, in few words."""
+    """Return, in a few words, how much of it was never on the screen; empty if nothing."""
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
@@ -298,7 +303,7 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
 
 
 def caveats(proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
         for caveat in change_caveats(change):
@@ -331,5 +336,155 @@ def can_be_approved(proposal: Proposal) -> bool:
 
 
 def can_be_asked_anew(proposal: Proposal) -> bool:
-    """Whether it is stale, so that the model can be told why without a word of the user."""
+    """Return whether it is stale, so that the model can be told why without the user's words."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk
+
+
+TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
+"""Takes the words that go with a decision on a proposal, or on some hunks of it."""
+
+
+class VerdictHandler:
+    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
+
+    Args:
+        state: What is decided on.
+        take_words: Takes the user's words, which are said with the decision.
+        post: Takes the decision.
+        say: Tells that something was not done, or takes away what was told before if it is empty.
+        changed: Called when there is something else to draw.
+    """
+
+    def __init__(
+        self,
+        state: ReviewState,
+        take_words: TakeWords,
+        post: Callable[[Message], object],
+        say: Callable[[str], None],
+        changed: Callable[[], None],
+    ) -> None:
+        self._state = state
+        self._take_words = take_words
+        self._post = post
+        self._say = say
+        self._changed = changed
+        self.question: Confirm | None = None
+        self._again: Callable[[], Verdict] | None = None
+        """What the key of the question means by now."""
+        self._on_its_way: dict[str, Proposal] = {}
+        """What was decided and has not been answered by the application yet."""
+
+    def follow(self) -> None:
+        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
+        get = self._state.get
+        self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
+        subjects = self.question.subjects if self.question is not None else ()
+        if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
+            self.question = None
+            self._say(_lapsed(changed[0], get(changed[0])))
+
+    def asks_anew(self) -> bool:
+        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
+        question = self.question
+        if question is None or self._again is None:
+            return False
+        verdict = self._again()
+        if verdict == question:
+            return False
+        if isinstance(verdict, Confirm):
+            self.question = verdict
+        else:
+            self.question = None
+            self._say("All of it has been on the screen now. Press the key again to approve.")
+        return True
+
+    def failed(self) -> None:
+        """A decision came to nothing, and can be made again."""
+        self._on_its_way.clear()
+
+    def is_busy(self, proposal: Proposal) -> bool:
+        """Return whether a decision on this proposal is under way; say so."""
+        if self._on_its_way.get(proposal.id) != proposal:
+            return False
+        self._say(f"{proposal.id}: your decision is being carried out.")
+        return True
+
+    def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
+        """Carry out a verdict; `again` computes the verdict anew when more has been on the screen."""
+        self._again = again
+        match verdict:
+            case Refuse(reason):
+                self._say(reason)
+            case Confirm():
+                self.ask(verdict)
+            case Proceed(action, ids):
+                self.perform(action, ids)
+
+    def ask(self, question: Confirm | None) -> None:
+        """Put a question, or take it away."""
+        self.question = question
+        self._say("")
+        self._changed()
+
+    def perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
+        """Decide on these proposals."""
+        chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
+        self.question = None
+        self._say("")
+        if chosen:
+            self._state.picked = False
+            self._on_its_way |= {proposal.id: proposal for proposal in chosen}
+            self._state.last_decided = chosen[-1].id
+            match action:
+                case "approve" | "approve_and_continue":
+                    self._post(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+                case "approve_all":
+                    self._post(review_messages.ApproveAll(tuple(self._approval(item) for item in chosen)))
+                case "deny":
+                    self._post(self._denial(chosen[0]))
+                case "deny_all":
+                    self._post(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
+        self._changed()
+
+    def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
+        """Deny one hunk alone."""
+        self._say("")
+        self._post(self._denial(proposal, (hunk,)))
+
+    def deny_with(self, proposal: Proposal, more: str) -> None:
+        """Deny a proposal with the user's words and some more."""
+        self._say("")
+        words = self._take_words(proposal.id, None)
+        words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._post(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
+        self._changed()
+
+    def deny_stale(self, proposal: Proposal) -> None:
+        """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
+        self._say("")
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._post(replace(self._denial(proposal), go_on=True))
+        self._changed()
+
+    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
+        hunks = self._state.chosen.chosen_part(proposal).decided_hunks
+        words = self._take_words(proposal.id, hunks)
+        return review_messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
+
+    def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> review_messages.Deny:
+        return review_messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), _shown(proposal))
+
+
+def _shown(proposal: Proposal) -> int | None:
+    """The revision that a denial is bound to; None where it writes nothing."""
+    return proposal.revision if proposal.on_disk else None
+
+
+def _lapsed(name: str, proposal: Proposal | None) -> str:
+    """Why a question must not be answered any more."""
+    if proposal is not None and proposal.state.is_pending:
+        return f"{name} has changed: the question has lapsed. Look again before you decide."
+    return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."

@@ -1,4 +1,4 @@
-"""Base of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
+"""Bases of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
@@ -30,8 +30,11 @@ def display_path(path: Path) -> str:
 class Dialog(ModalScreen[Result | None], Generic[Result]):
     """A screen over the workbench; Escape or a click beside it closes it with None.
 
-    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
-    is plain text carries the class `text`, which does the same.
+    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; plain text
+    has the class `text`, which does the same.
+
+    Args:
+        classes: Choose its size.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close")]
@@ -91,7 +94,6 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     """
 
     def __init__(self, *, classes: str | None = None) -> None:
-        """`classes` choose its size."""
         super().__init__(classes=classes)
         self._sight = OnScreenClock()
 
@@ -115,7 +117,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return ()
 
     def say(self, text: str) -> None:
-        """A word in the frame, at the bottom right: how many, what is going on."""
+        """Show a short text in the frame, at the bottom right: a count, or progress."""
         said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
@@ -124,7 +126,8 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.call_after_refresh(self._sight.gain)
 
     def on_key(self, event: events.Key) -> None:
-        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept.
+        """Ignore a key that came before the dialog was on the screen, and letters of a pasted text, unless a field
+        has the focus.
 
         Nor does a letter that came in one read with others: that is a text.
         """
@@ -192,7 +195,14 @@ class PreviewDialog(Dialog[Result]):
 
 
 class AskScreen(Dialog[bool]):
-    """A yes/no question: `y` means yes, any other way of closing means no."""
+    """A yes/no question: `y` means yes, any other way of closing means no.
+
+    Args:
+        heading: What it is about.
+        question: What would happen, in whole sentences; shown as it is.
+        yes: What `y` does, as a verb.
+        no: What `n` does, as a verb.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
@@ -206,21 +216,13 @@ class AskScreen(Dialog[bool]):
     """
 
     def __init__(self, heading: str, question: str, yes: str, no: str) -> None:
-        """Ask.
-
-        Args:
-            heading: what it is about.
-            question: what would happen, in whole sentences; shown as it is.
-            yes: what `y` does, as a verb.
-            no: what `n` does, as a verb.
-        """
         super().__init__(classes="-small")
         self._heading = heading
         self._question = question
         self._answers = (KeyHint("y", yes), KeyHint("n,escape", no))
 
     def heading(self) -> str:
-        """What it is about."""
+        """Return the subject of the question."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
@@ -234,3 +236,63 @@ class AskScreen(Dialog[bool]):
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
         self.dismiss(yes)
+
+
+WIDTH_WITH_HELP = 100
+
+
+class ValuesDialog(Dialog[None]):
+    """A list of values, one of which may be edited in a field below."""
+
+    DEFAULT_CSS = """
+    ValuesDialog {
+        & > #dialog { height: 30; }
+        OptionList { height: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
+        #setting-field { display: none; margin-top: 1; }
+    }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        """List, field, state."""
+        yield OptionList(markup=False)
+        yield Input(id="setting-field")
+        yield Static(id="setting-state", classes="text gap quiet")
+
+    @property
+    def narrow(self) -> bool:
+        """Return whether there is no room for words beside a value; they are shown below then."""
+        return self.app.size.width < WIDTH_WITH_HELP
+
+    @property
+    def writing(self) -> bool:
+        """Whether the field is open."""
+        return self.query_one("#setting-field", Input).display
+
+    def open_field(self, text: str, placeholder: str, keys: str) -> None:
+        """Open the field with a text; `keys` names the keys that close it."""
+        field = self.query_one("#setting-field", Input)
+        field.value = text
+        field.placeholder = placeholder
+        field.display = True
+        field.focus()
+        self.tell(keys)
+
+    def close_field(self) -> None:
+        """Back to the list."""
+        self.query_one("#setting-field", Input).display = False
+        self.query_one(OptionList).focus()
+
+    def action_leave(self) -> None:
+        """Close the field, or the screen."""
+        if self.writing:
+            self.close_field()
+            self.tell("Nothing was changed.")
+        else:
+            self.dismiss(None)
+
+    def tell(self, text: str, *, problem: bool = False) -> None:
+        """Show a result or a hint."""
+        state = self.query_one("#setting-state", Static)
+        state.set_class(problem, "warning")
+        state.set_class(not problem, "quiet")
+        state.update(Content(escape_unsafe(text, keep="")))
