@@ -454,6 +454,17 @@ class SignedCheckLine(JsonDocument):
     state: str
 
 
+class SignedEvidenceLine(JsonDocument):
+    """What notices if a hunk is missing, as it was known when the user decided."""
+
+    path: str
+    hunk: int
+    verdict: str
+    """As in `signoff evidence --json`."""
+    tests: list[str]
+    check: str
+
+
 class SignedReviewLine(JsonDocument):
     """A decision of a signed statement."""
 
@@ -465,6 +476,7 @@ class SignedReviewLine(JsonDocument):
     unseen_lines: int | None
     """Changed lines that were never on the screen; null where no screen was watched."""
     checks: list[SignedCheckLine]
+    evidence: list[SignedEvidenceLine]
 
 
 class ReviewerLine(JsonDocument):

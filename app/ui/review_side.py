@@ -145,6 +145,11 @@ class ReviewSide(Column):
         """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
 
+    @on(wishes.EvidenceWanted)
+    def find_evidence(self, event: wishes.EvidenceWanted) -> None:
+        """Run tests without each hunk, or end that."""
+        self._decisions.checks.find_evidence(event.proposal_id)
+
     @on(wishes.CheckOutputWanted)
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
         """Show the output of the checks."""

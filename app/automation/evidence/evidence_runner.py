@@ -158,6 +158,19 @@ class EvidenceRunner:
         search.publish(is_running=False)
         return search.found
 
+    async def is_current(self, found: ProposalEvidence) -> bool:
+        """Return whether an approval of the same hunks would leave the bytes on which the tests ran.
+
+        Raises:
+            ProposalError: The proposal doesn't wait any more.
+            OSError: The workspace can't be read.
+        """
+        proposal = await asyncio.to_thread(self._service.get, found.proposal)
+        if proposal.revision != found.revision:
+            return False
+        tree = await asyncio.to_thread(self._service.tree_with, found.proposal, found.chosen)
+        return (await self._read(tree)).id == found.tree
+
     def _prepare(
         self, proposal_id: str, chosen: Collection[str] | None, check: CheckTable, seconds: float, tell: Tell
     ) -> _Search:
@@ -165,7 +178,7 @@ class EvidenceRunner:
         choice = choose_files(proposal, chosen)
         diffs = self._service.diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
-        found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks, check.name)
+        found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
         search = _Search(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
         texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
         texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}

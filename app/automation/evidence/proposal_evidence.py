@@ -13,9 +13,9 @@ _QUOTED = 12
 """Lines of a hunk that are quoted as feedback."""
 _COUNTED = (
     (EvidenceVerdict.UNNOTICED, "that nothing notices"),
-    (EvidenceVerdict.GREEN, "of tests that test nothing new"),
+    (EvidenceVerdict.GREEN, "with tests that test nothing new"),
     (EvidenceVerdict.HELD, "held"),
-    (EvidenceVerdict.RED, "of tests red without the change"),
+    (EvidenceVerdict.RED, "red without the change"),
     (EvidenceVerdict.LOAD, "needed to load"),
     (EvidenceVerdict.FLAKY, "flaky"),
     (EvidenceVerdict.NOT_RUN, "not run"),
@@ -29,7 +29,7 @@ class ProposalEvidence:
     proposal: str
     revision: int
     chosen: frozenset[str] = frozenset()
-    """Ids of the hunks that were in it."""
+    """Ids of the hunks that were in it, and paths of files without hunks."""
     check: str = ""
     """The check whose tests ran."""
     selection: str = ""
@@ -58,16 +58,22 @@ class ProposalEvidence:
         return any(mark.reason == NO_TIME for mark in self.marks.values())
 
     @property
-    def summary(self) -> str:
-        """Return it in one line: `2 hunks that nothing notices, 3 held; 12 of 40 test files, by imports`."""
-        if self.why_not:
-            return self.why_not
+    def counted(self) -> str:
+        """Return how many hunks there are of each kind: `2 that nothing notices, 3 held`."""
         counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
-        said = [f"{plural(count, 'hunk')} {words}" for count, words in counts if count]
-        if self.is_running:
-            said.append(f"{self.left} to go")
-        ran = f"{self.tests:,} tests ran: {self.selection}" if self.tests else self.selection
-        return "; ".join(filter(None, (", ".join(said) or "no hunk that tests could notice", ran)))
+        return ", ".join(f"{count:,} {words}" for count, words in counts if count)
+
+    @property
+    def ran(self) -> str:
+        """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
+        return f"{plural(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
+
+    @property
+    def summary(self) -> str:
+        """Return it in one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
+        said = self.counted or ("" if self.is_running else "no hunk that tests could notice")
+        left = f"{self.left:,} to go" if self.is_running else ""
+        return self.why_not or "; ".join(filter(None, (said, left, self.ran)))
 
     @property
     def fact(self) -> EvidenceFact | None:
