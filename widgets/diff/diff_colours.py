@@ -49,6 +49,8 @@ COMPONENTS: Final = {
     "diff--known-finding-bar",
     "diff--held",
     "diff--held-bar",
+    "diff--untold",
+    "diff--untold-bar",
     "diff--unheld",
     "diff--unheld-bar",
     "diff--asked",
@@ -118,6 +120,8 @@ DiffView {
     & > .diff--known-finding-bar { color: $text-warning; }
     & > .diff--held { color: $foreground 70%; }
     & > .diff--held-bar { color: $text-success; }
+    & > .diff--untold { color: $foreground 70%; }
+    & > .diff--untold-bar { color: $foreground 40%; }
     & > .diff--unheld { color: $foreground; background: $warning 14%; }
     & > .diff--unheld-bar { color: $text-warning; background: $warning 14%; text-style: bold; }
     & > .diff--asked { color: $foreground 70%; }

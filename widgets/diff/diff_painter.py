@@ -38,7 +38,7 @@ _COMMENTS = {
     "asked": "asked",
     "held": "held",
     "unheld": "unheld",
-    "untold": "known-finding",
+    "untold": "untold",
 }
 
 _SEARCHED_LINES = 400
