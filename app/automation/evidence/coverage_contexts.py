@@ -30,7 +30,9 @@ def recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -
     for name, read in ((_COVERAGE, _of_coverage), (_TESTMON, _of_testmon)):
         with suppress(OSError, WorkspaceError, sqlite3.Error), closing(sqlite3.connect(":memory:")) as database:
             # A copy in memory, whose views and triggers count for nothing: it may come from anyone.
-            database.deserialize(workspace.read(name, _LARGEST))
+            data = workspace.read(name, _LARGEST)
+            # A database with a journal beside it says so in its header, and would not be opened without.
+            database.deserialize(b"".join((data[:18], b"\1\1", data[20:])))
             database.execute("PRAGMA trusted_schema = OFF")
             end = time.monotonic() + _SECONDS
             database.set_progress_handler(partial(_is_late, end), _STEPS)
@@ -70,7 +72,8 @@ def _lines_by_context(database: sqlite3.Connection, file: int) -> dict[int, set[
 
 def _test_of(context: str) -> str:
     """The id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty for what is none."""
-    test = context.partition("|")[0]
+    test, _, phase = context.rpartition("|")
+    test = test if phase in ("setup", "run", "teardown") else context
     return test if "::" in test and not test.startswith("-") else ""
 
 

@@ -140,6 +140,9 @@ class EvidenceFollower:
 
         def tell(found: ProposalEvidence) -> None:
             if self._followed.get(proposal_id) is followed:
+                if found.is_running:
+                    # What was found out before stays on the screen until it is found out again.
+                    found = replace(found, marks={**followed.found.marks, **found.marks})
                 followed.found = found
                 self.publish(found)
 

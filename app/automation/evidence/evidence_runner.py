@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.automation.check_results import CheckOutcome
+from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, all_tests, matching_files, run_check
 from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
@@ -33,6 +33,8 @@ _REMEMBERED = 500
 """Outcomes."""
 _CONFIRMED = 20
 """Failing tests that run a second time."""
+_ENOUGH = 10
+"""Failures without a hunk after which pytest ends: one would do, but where the first ten fail, all may."""
 _NAMED = 3
 """Tests that a mark keeps."""
 _LEAST = 0.5
@@ -192,15 +194,19 @@ class EvidenceRunner:
         """Run all tests that will be asked, with the whole proposal; return whether they can tell anything."""
         selections = [*search.selections.values()]
         changed = _files_of(search.plan.tests)
-        if changed and (not selections or all(each.names is not None for each in selections)):
-            selections.append(_changed_files(search.check, changed))
-        whole = selections[0]
+        whole = selections[0] if selections else _changed_files(search.check, changed)
         for each in selections[1:]:
             whole = whole.joined(each)
+        if changed and whole.names is not None:
+            whole = replace(whole.joined(_changed_files(search.check, changed)), words=whole.words)
         tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, search.hunks | search.whole)
-        search.baseline = baseline = await self._run(search, whole, tree)
-        words = search.selections[search.plan.groups[0].ids].words if search.plan.groups else whole.words
-        search.found = replace(search.found, selection=words, tests=baseline.ran)
+        baseline = await self._run(search, whole, tree)
+        if baseline.broken and not baseline.ran and (files := whole.as_files()) is not None:
+            # A test that was recorded may be gone: then the runner takes none of the names.
+            search.selections = {ids: each.as_files() or each for ids, each in search.selections.items()}
+            baseline = await self._run(search, files, tree)
+        search.baseline = baseline
+        search.found = replace(search.found, selection=whole.words, tests=baseline.ran)
         problem = baseline.problem
         if not problem and baseline.broken and not baseline.passed:
             problem = "the tests do not load with the proposal"
@@ -313,6 +319,7 @@ class EvidenceRunner:
         """Run tests on a tree, unless they ran on the same bytes before and it is not `again`."""
         read = await self._read(tree)
         key = (search.check.run, selection.names, read.commit, read.id)
+        is_whole = read.id == search.found.tree or not search.found.tree
         if not search.found.tree:
             search.found = replace(search.found, tree=read.id)
         kept = None if again else self._known.get(key)
@@ -336,14 +343,14 @@ class EvidenceRunner:
             report = b""
             files = [change.path for change in search.proposal.files if tree.get(change.path, True) is not None]
             chosen = matching_files(search.check, files) or ()
-            command = _command(search.check, selection, root)
+            command = _command(search.check, selection, root, 0 if is_whole else _ENOUGH)
             timed = search.check.model_copy(update={"run": command, "seconds": seconds})
             return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave)
 
         ended = await self._checks.run_behind(run)
         search.seconds += ended.seconds
         outcome = read_outcome(ended, report)
-        if outcome.problem and seconds < search.check.seconds:
+        if ended.state is CheckState.TIMED_OUT and seconds < search.check.seconds:
             raise _NoTime
         if (await self._read(tree)).id != read.id:
             raise FilesChanged("the files changed while the tests ran")
@@ -377,9 +384,9 @@ def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     return TestSelection(tuple(paths), "the tests that it changes")
 
 
-def _command(check: CheckTable, selection: TestSelection, root: Path) -> str:
-    """The command with its tests, asked for a report that names each of them, if it is pytest."""
+def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
+    """The command with its tests; pytest is asked for a report that names each, and to end after `most` failures."""
     names = all_tests(check.run) if selection.names is None else selection.names
-    options = f"{shlex.quote(f'--junitxml={root / REPORT}')} -o junit_family=xunit1"
+    options = f"{shlex.quote(f'--junitxml={root / REPORT}')} -o junit_family=xunit1 --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
     return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"

@@ -17,8 +17,8 @@ from app.workspace.paths import Workspace, WorkspaceError
 _MOST_FILES = 20_000
 _LARGEST = 1 << 20
 """Bytes of a file whose imports are read."""
-_MOST_TESTS = 2_000
-"""Ids on one command line; with more, the whole check runs."""
+_LONGEST = 50_000
+"""Characters of test names on one command line; of more, the files are named."""
 _TEST_COMMAND = re.compile(
     r"\b(?:py\.?test|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|nextest|gotestsum)\b"
     r"|\b(?:npm|pnpm|yarn|bun|make|just|cargo|go|mvn|gradle|gradlew|dotnet|mix|rake|node|deno) (?:run )?(?:--)?test\b"
@@ -73,12 +73,27 @@ class TestSelection:
     words: str = "all tests of the check"
     """How they were chosen, for the user."""
 
+    def shortened(self) -> "TestSelection":
+        """Return it as it fits on a command line."""
+        is_long = self.names is not None and sum(map(len, self.names)) > _LONGEST
+        return (self.as_files() if is_long else None) or self
+
+    def as_files(self) -> "TestSelection | None":
+        """Return the selection of the whole files in which single tests are selected; None where none is."""
+        if self.names is None or not any("::" in name for name in self.names):
+            return None
+        return TestSelection(tuple(dict.fromkeys(name.partition("::")[0] for name in self.names)), self.words)
+
     def joined(self, other: "TestSelection") -> "TestSelection":
         """Return the selection of both."""
         if self.names is None or other.names is None:
             return TestSelection() if self.names is not None else self
         names = tuple(dict.fromkeys((*self.names, *other.names)))
-        return TestSelection(names, self.words if self.words == other.words else f"{self.words}; {other.words}")
+        words = self.words
+        if words != other.words:
+            ways = {each.rpartition(", ")[2] for each in (words, other.words)}
+            words = f"for each hunk those that could notice it, {' or '.join(sorted(ways))}"
+        return TestSelection(names, words).shortened()
 
 
 @dataclass(slots=True)
@@ -120,10 +135,12 @@ class TestSelector:
         recorded, where = recorded_tests(self.workspace, lines)
         recorded = frozenset(each for each in recorded if self._is_there(each.partition("::")[0]))
         new = {path for path, text in self.texts.items() if text is not None and _is_python_test(path)}
-        if recorded and len(recorded) <= _MOST_TESTS:
+        if recorded:
             beside = [path for path in self._reaching(paths) if path in new]
             names = sorted({*beside, *(each for each in recorded if each.partition("::")[0] not in beside)})
-            return TestSelection(tuple(names), f"{plural(len(recorded), 'test')} that ran it before, by {where}")
+            return TestSelection(
+                tuple(names), f"{plural(len(recorded), 'test')} that ran it before, by {where}"
+            ).shortened()
         files = self._reaching(paths)
         if not files:
             return TestSelection()

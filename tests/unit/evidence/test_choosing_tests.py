@@ -102,13 +102,13 @@ def record_coverage(root: Path, path: str, contexts: dict[str, list[int]]) -> No
 
 def test_recorded_contexts_choose_single_tests_by_line(workspace: Workspace) -> None:
     price = "src/shop/price.py"
-    ran = {"tests/test_price.py::test_a|run": [1, 9], "tests/test_price.py::test_b|run": [20]}
+    ran = {"tests/test_price.py::test_a|run": [1, 9], "tests/test_price.py::test_b[x|y]|run": [20]}
     record_coverage(workspace.root, price, {**ran, "tests/test_gone.py::test_c|run": [9], "": [1]})
     found = selector(workspace, "pytest {tests}").select([price], {price: {9}})
     assert found.names == ("tests/test_price.py::test_a",), "not those of a file that is gone"
     assert found.words == "1 test that ran it before, by .coverage"
     moved = selector(workspace, "pytest {tests}").select([price], {price: {400}})
-    assert moved.names == ("tests/test_price.py::test_a", "tests/test_price.py::test_b"), "lines may have moved"
+    assert moved.names == ("tests/test_price.py::test_a", "tests/test_price.py::test_b[x|y]"), "lines may have moved"
 
 
 def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

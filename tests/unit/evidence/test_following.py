@@ -29,12 +29,13 @@ class Runner(EvidenceRunner):
     def __init__(self) -> None:
         self.running: list[str] = []
         self.go = asyncio.Event()
+        self.first = {"h": MARK}
 
     async def collect(
         self, proposal_id: str, chosen: object, check: CheckTable, seconds: float, tell: Tell = lambda found: None
     ) -> ProposalEvidence:
         self.running.append(proposal_id)
-        found = ProposalEvidence(proposal_id, 1, marks={"h": MARK}, tree="t", is_running=True)
+        found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
         tell(found)
         try:
             await self.go.wait()
@@ -134,3 +135,14 @@ async def test_what_was_found_on_other_files_is_dropped(scene: Scene) -> None:
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
     await scene.follower.look_at_disk()
     assert not scene.said["P1"].marks
+
+
+async def test_marks_stay_while_it_goes_on(scene: Scene) -> None:
+    scene.runner.go.set()
+    scene.follower.begin_or_stop("P1")
+    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+    scene.runner.go.clear()
+    scene.runner.first = {}
+    await scene.begun()
+    assert scene.said["P1"].is_running and scene.said["P1"].marks == {"h": MARK}
+    await scene.follower.close()
