@@ -91,11 +91,9 @@ def statements(text: str) -> Iterator[Statement]:
         if not isinstance(function, ast.FunctionDef):
             continue
         for node in ast.walk(function):
-            one_line = (
-                isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Expr)
-                and node.lineno == node.end_lineno
-            )
-            if not one_line or isinstance(getattr(node, "value", None), ast.Constant):
+            if not isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Expr):
+                continue
+            if node.lineno != node.end_lineno or isinstance(node.value, ast.Constant):
                 continue
             line = lines[node.lineno - 1]
             if ";" in line or not line.startswith(" ") or line.strip() != ast.get_source_segment(text, node):

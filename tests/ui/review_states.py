@@ -95,7 +95,7 @@ def tried() -> ProposalEvidence:
     """What was found out of the hunks of a proposal."""
     value, _ = retry_proposal()
     held = {"tests": ("tests/test_fetch.py::test_gives_up_after_three_tries",), "count": 3}
-    verdicts = (
+    verdicts: tuple[dict[str, object], ...] = (
         {"verdict": EvidenceVerdict.LOAD},
         {"verdict": EvidenceVerdict.UNNOTICED},
         {"verdict": EvidenceVerdict.HELD, **held},
