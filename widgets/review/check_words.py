@@ -49,15 +49,15 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
         if not width or line.cell_length <= width:
             return [line]
     line = gap.join(full)
-    return [*([line] if line.cell_length <= width else _filled(brief, width)), *([gap.join(chips)] if chips else [])]
+    return [*([line] if line.cell_length <= width else filled(brief, width)), *([gap.join(chips)] if chips else [])]
 
 
-def _filled(parts: Sequence[Content], width: int) -> list[Content]:
-    """As many on each line as there is room for."""
+def filled(parts: Sequence[Content], width: int) -> list[Content]:
+    """Return as many on each line as there is room for; all on one while the width is not known."""
     lines = [parts[0]]
     for part in parts[1:]:
         line = lines[-1] + _GAP + part
-        if line.cell_length <= width:
+        if not width or line.cell_length <= width:
             lines[-1] = line
         else:
             lines.append(part)

@@ -11,10 +11,10 @@ from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine, line_of
+from widgets.review.check_words import filled
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, KeyOf, chip, safe
 
-_GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
     EvidenceVerdict.HELD: "held",
     EvidenceVerdict.RED: "held",
@@ -30,9 +30,9 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         return []
     if found.why_not:
         return [safe(f"No evidence: {found.why_not}", "$text-warning")]
-    said = Content.assemble(
-        ("without each hunk ", "bold"), safe(found.counted, "$text-warning" if found.unheld else "")
-    )
+    first, *counts = found.counted.split(", ")
+    loud = "$text-warning" if found.unheld else ""
+    said = [Content.assemble(("without each hunk ", "bold"), safe(first, loud)), *map(safe, counts)]
     progress = []
     if found.is_running:
         words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
@@ -42,16 +42,8 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld and not found.is_running:
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
-    ran = safe(found.ran, QUIET)
-    parts = [said, *progress, *([ran] if ran.plain else []), *chips]
-    lines = [parts[0]]
-    for part in parts[1:]:
-        line = lines[-1] + _GAP + part
-        if not width or line.cell_length <= width:
-            lines[-1] = line
-        else:
-            lines.append(part)
-    return lines
+    ran = [safe(found.ran, QUIET)] if found.ran else []
+    return filled([*said, *progress, *ran, *chips], width)
 
 
 def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
