@@ -270,9 +270,7 @@ def leaves(document: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(("table", "column"), columns())
-def test_a_changed_value_is_without_effect_or_named(
-    reviewed: Reviewed, tmp_path: Path, table: str, column: str
-) -> None:
+def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path, table: str, column: str) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table, column)
     dice = random.Random(f"{table}.{column}")
     values = [(row, changed(value, dice)) for row, value in dice.choices(rows, k=at_most(12))] if rows else []

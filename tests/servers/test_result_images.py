@@ -38,9 +38,7 @@ def result_of(on: Stage) -> ToolResult:
 
 
 @pytest.mark.parametrize("name", SHOWING)
-async def test_what_a_tool_shows_the_model_sees_in_its_result_ever_after(
-    name: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer, tmp_path: Path) -> None:
     async with opened(wire, tmp_path, name) as on:
         assert await on.say(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
         (image,) = result_of(on).images

@@ -71,9 +71,7 @@ def reviewed(terminal: Terminal) -> None:
     terminal.settle(0.7)
 
 
-def test_a_paste_into_the_diff_decides_nothing_and_a_key_does(
-    processes: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paste_into_the_diff_is_dead(processes: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     with opened(processes, tmp_path) as terminal:
         stage(terminal)

@@ -85,9 +85,7 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
 
 
 @pytest.mark.parametrize("keys", [("f2", "f3"), ("j",), ("f4",)], ids=" ".join)
-async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
-    tmp_path: Path, server: WireServer, keys: tuple[str, ...]
-) -> None:
+async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireServer, keys: tuple[str, ...]) -> None:
     asked, looked, heard = Event(), Event(), Event()
 
     def answer(request: Request) -> Turn:
@@ -114,9 +112,7 @@ async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
         assert run.app.workbench.review.in_focus
 
 
-async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()
@@ -218,9 +214,7 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
         assert run.runtime.sessions.settings("review:") == {}, "what was said is not begun any more"
 
 
-async def test_comments_of_several_denials_keep_their_order_over_a_restart(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     first, second = (
         LineComment(path="greet.py", line=1, side="new", quote="", text=text) for text in ("name it", "say more")
@@ -281,9 +275,7 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
 
 
 @pytest.mark.parametrize("key", ["y", "n"])
-async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
-    tmp_path: Path, server: WireServer, key: str
-) -> None:
+async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, server: WireServer, key: str) -> None:
     async with running(tmp_path, server, gate="chain", chain_steps=2) as run:
         server.call(*edit())
         server.call(*edit("def greet", "def hail"))
@@ -317,9 +309,7 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         assert run.app.workbench.review.state.current == "P1"
 
 
-async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their_way_to_this_model(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         first = run.app.session().id
@@ -337,9 +327,7 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
         assert "on their way" not in run.text
 
 
-async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status_names_the_key(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(200, 40)) as run:
         status = run.app.workbench.status
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
@@ -366,9 +354,7 @@ async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status
         await run.until(lambda: "asks you  F2" in status.render().plain, "the way back")
 
 
-async def test_while_something_is_asked_the_answers_are_named_and_nothing_else(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_question_names_its_answers_and_no_other_keys(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()
@@ -394,9 +380,7 @@ async def stage_partly_approved(run: Running, server: WireServer) -> None:
     await run.until(lambda: "'Hi '" in run.file, "the first hunk")
 
 
-async def test_to_deny_a_hunk_beside_one_that_was_written_says_that_this_stays(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()
@@ -432,9 +416,7 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
         assert "END" not in run.file
 
 
-async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_from_where_the_focus_is(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_undo_keys_shown_work_where_the_focus_is(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()
@@ -448,9 +430,7 @@ async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_fro
         await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")
 
 
-async def test_a_turn_that_broke_off_with_signoff_is_told_once_when_its_session_is_opened(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:
     """As a kill -9 in the middle of an answer leaves it; a turn that ended is told of no more than before."""
     server.always(Turn("Well."))
     async with running(tmp_path, server) as run:

@@ -53,9 +53,7 @@ async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
 
 
 @pytest.mark.layer
-async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_over_it_asks_once(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path)
     before = facts(root)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -84,9 +82,7 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
 
 @pytest.mark.layer
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
-async def test_however_narrow_it_is_no_check_and_no_key_is_dropped(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     types = TABLE.replace("greets", "types").replace("check.sh", "check.sh {files}")
     prepared(tmp_path, TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true"))
     async with running(tmp_path, server, size=size) as run:
@@ -155,9 +151,7 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
 
 
 @pytest.mark.layer
-async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_hanging_check_can_be_ended_and_nothing_is_written(tmp_path: Path, server: WireServer) -> None:
     mark = new_mark()
     prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
     async with running(tmp_path, server) as run:
@@ -201,9 +195,7 @@ async def stage_two_hunks(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.layer
-async def test_a_hunk_taken_out_greys_the_result_and_the_check_runs_on_the_rest(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_excluding_a_hunk_greys_the_result_and_checks_the_rest(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, script='! grep -q "Hi 15" "$@"')
     (root / "greet.py").write_text(TWO_HUNKS)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -237,9 +229,7 @@ async def test_what_runs_on_approval_runs_on_the_hunks_that_are_written(tmp_path
 
 
 @pytest.mark.layer
-async def test_a_file_that_changes_on_disk_greys_the_result_until_it_was_run_again(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_change_on_disk_greys_the_result(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "asked"\n', "! grep -q broken other.py")
     (root / "other.py").write_text("fine\n")
     async with running(tmp_path, server, size=(160, 45)) as run:

@@ -40,9 +40,7 @@ async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: 
         ("compact", "nothing to compact"),
     ],
 )
-async def test_a_command_that_makes_no_sense_says_so_in_one_line(
-    tmp_path: Path, server: WireServer, line: str, said: str
-) -> None:
+async def test_an_invalid_command_is_one_line(tmp_path: Path, server: WireServer, line: str, said: str) -> None:
     async with running(tmp_path, server) as run:
         session, settings = run.app.session().id, run.app.settings
         await run.command(line)
@@ -239,9 +237,7 @@ async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) 
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
 
 
-async def test_where_the_demo_model_cannot_listen_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused(*_: object) -> None:
         raise OSError("no port is free")
 
@@ -276,9 +272,7 @@ async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", ["picker", "command"])
-async def test_what_was_picked_at_an_endpoint_is_picked_there_again(
-    tmp_path: Path, server: WireServer, way: str
-) -> None:
+async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireServer, way: str) -> None:
     server.models = ["first", "second"]
     server.always(Turn("Hello."))
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:

@@ -100,9 +100,7 @@ async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, ser
         await run.settled()
 
 
-async def test_a_proposal_that_arrives_while_the_user_types_leaves_the_focus(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_proposal_leaves_the_focus_while_the_user_types(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call(*edit())
         server.say("Have a look.")
@@ -151,9 +149,7 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
 
 
 @pytest.mark.parametrize(("first", "second"), [("x", "y"), ("only", "n")])
-async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
-    tmp_path: Path, server: WireServer, first: str, second: str
-) -> None:
+async def test_partial_approvals_are_named(tmp_path: Path, server: WireServer, first: str, second: str) -> None:
     """Whichever came first, one hunk is on disk and the other is not, and no place says otherwise."""
     both = [{"old": "def greet", "new": "def hail"}, {"old": "'Bye '", "new": "'Farewell '"}]
     async with running(tmp_path, server, size=(160, 40)) as run:
@@ -245,9 +241,7 @@ async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-async def test_one_can_decide_in_a_terminal_of_any_width(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_deciding_works_at_any_width(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         await stage(run, server)
         await run.pilot.press("f3")
@@ -298,9 +292,7 @@ async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: P
         await run.see("P2", "Your comments on P1, 1 of 1 open", "name it")
 
 
-async def test_a_comment_beside_bytes_that_are_no_text_goes_with_its_denial(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_comment_beside_binary_bytes_goes_with_its_denial(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_bytes(b"# caf\xe9\nreturn 'Hello '\n")
         await stage(run, server)
@@ -335,9 +327,7 @@ async def test_outcomes_name_the_keys_in_force(tmp_path: Path, server: WireServe
         await run.see("P1 written", "b undoes it")
 
 
-async def test_the_palette_has_what_helps_to_read_and_nothing_that_decides(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_palette_has_reading_but_no_deciding_actions(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         commands = {command.title: command for command in run.app.get_system_commands(run.app.screen)}

@@ -48,9 +48,7 @@ async def test_an_approval_in_the_app_ends_the_wait(tmp_path: Path, server: Wire
         assert "def hail" in run.file
 
 
-async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server: WireServer) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
         first, second = WORDS.split("\n")
         await write_feedback(run, first)

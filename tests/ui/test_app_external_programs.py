@@ -68,9 +68,7 @@ async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Pat
         assert run.proposals[0].state == "pending"
 
 
-async def test_where_none_is_set_the_key_is_not_offered_and_says_what_to_set(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()
@@ -93,9 +91,7 @@ async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path:
         await run.see("What greet.py was is not kept any more.")
 
 
-async def test_another_proposal_that_comes_up_meanwhile_is_not_shown_under_this_ones_name(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with running(tmp_path, server, external_diff=command) as run:

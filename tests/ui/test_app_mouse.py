@@ -69,9 +69,7 @@ async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer)
         await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")
 
 
-async def test_the_keys_that_decide_are_named_once_and_a_click_on_one_decides(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_decision_keys_are_shown_once_and_can_be_clicked(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await run.review()

@@ -80,9 +80,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         assert not any("calls yYnN" in text for _, text in server.last.said)
 
 
-async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer", "Stop")
@@ -105,9 +103,7 @@ async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
         assert run.app.workbench.review.asking.threads.on("P1")[-1].answer is None, "the question is still out"
 
 
-async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_turn(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer")
@@ -168,7 +164,7 @@ async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, ser
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
+async def test_a_question_is_opened_beside_its_hunk(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     """Also after a restart, in another session, and where nobody has been in the review yet."""
@@ -207,9 +203,7 @@ async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
     ],
     ids=["500", "429", "empty"],
 )
-async def test_what_goes_wrong_is_a_line_and_the_next_question_goes_out(
-    tmp_path: Path, server: WireServer, step: object, said: str
-) -> None:
+async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer, step: object, said: str) -> None:
     async with running(tmp_path, server) as run:
         await stage(run, server)
         await ask(run, server, "why?", step)

@@ -603,7 +603,7 @@ async def test_typing_goes_on_while_text_floods_in() -> None:
         assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
 
 
-async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_first(
+async def test_visible_calls_of_a_thousand_are_laid_out_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls = tuple(call(f"c{number}", path=f"file{number}.py") for number in range(1000))
@@ -623,7 +623,7 @@ async def test_of_a_thousand_calls_at_once_those_on_the_screen_are_laid_out_firs
         assert app.shown() == expected
 
 
-async def test_there_is_a_picture_of_what_came_although_its_layout_lags_behind(
+async def test_streamed_text_is_painted_before_its_layout_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
@@ -689,7 +689,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
         await shows(app, "It goes on.")
 
 
-async def test_a_word_after_a_pause_is_shown_at_once_and_words_in_a_row_together(
+async def test_a_word_after_a_pause_is_shown_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(chat_pane, "_INTERVAL", 3600.0)

@@ -369,7 +369,7 @@ async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
 
 
 @pytest.mark.parametrize("stopped", ["answer", "staged", "refused"])
-async def test_what_is_said_of_a_turn_that_did_not_fail_is_shown_whole(
+async def test_the_message_of_a_turn_is_shown_whole(
     stopped: Literal["answer", "staged", "refused"],
 ) -> None:
     words = "It was ended before the model was done, and these words are too long for a line."
@@ -466,7 +466,7 @@ class CountedBar(ScrollBarRender):
         CountedBar.drawn += 1
 
 
-async def test_text_that_streams_in_lays_out_no_screen_and_draws_the_scroll_bar_when_it_looks_different(
+async def test_streaming_lays_out_no_screen_and_updates_the_scroll_bar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paint_everything(monkeypatch)

@@ -219,9 +219,7 @@ def test_many_matches_are_ranked_as_a_few() -> None:
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
-def test_a_new_listing_takes_the_place_of_the_old_block_by_block(
-    before: list[str], after: list[str], block: int
-) -> None:
+def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list[str], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)

@@ -43,9 +43,7 @@ async def to_line(run: Running, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
-async def test_a_line_is_taken_out_written_without_it_told_and_undone(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         before = await stage(run, server)
         review = run.app.workbench.review

@@ -74,9 +74,7 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
 
 @pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
 @pytest.mark.parametrize(("key", "kind"), [("o", review_messages.Approve), ("n", review_messages.Deny)])
-async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
-    where: str, key: str, kind: type[Message]
-) -> None:
+async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind: type[Message]) -> None:
     app = ReviewApp(small())
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

@@ -265,9 +265,7 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
-async def test_a_fault_anywhere_leaves_a_session_that_goes_on(
-    server: WireServer, tmp_path: Path, wire: str, fault: str
-) -> None:
+async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
     places = range(1, 40, every(1)) if fault == "disk" else range(1, STEPS, every(5))
     await play(server, tmp_path, wire, fault, places)
 

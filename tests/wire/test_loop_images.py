@@ -67,9 +67,7 @@ def refuses_images(reply: Reply) -> Callable[[dict[str, Any]], Reply | None]:
 
 
 @each_wire
-async def test_an_image_goes_out_once_in_its_message_and_the_same_bytes_ever_after(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_an_image_is_sent_in_its_message(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.always(Turn("A wide button."))
     async with opened(server, tmp_path, wire) as on:
         await show(on, "What is in @shot.png?")
@@ -99,9 +97,7 @@ async def test_every_format_goes_out_as_what_it_is(server: WireServer, tmp_path:
 
 
 @each_wire
-async def test_the_closing_request_has_the_images_where_they_were(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_the_closing_request_keeps_the_images(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     async with opened(server, tmp_path, wire) as on:
@@ -128,9 +124,7 @@ UNSEEING = {
 @pytest.mark.parametrize(
     ("wire", "refusal"), [(wire, refusal) for wire, refusals in UNSEEING.items() for refusal in refusals]
 )
-async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
-    server: WireServer, tmp_path: Path, wire: str, refusal: Reply
-) -> None:
+async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, wire: str, refusal: Reply) -> None:
     server.insist(refuses_images(refusal))
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, wire) as on:
@@ -150,9 +144,7 @@ async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
         on.check()
 
 
-async def test_what_is_known_beforehand_costs_no_request_and_is_said_in_one_line(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_known_lack_of_images_costs_no_request(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await show(on, "What is in @shot.png?")
@@ -176,9 +168,7 @@ async def test_what_is_known_beforehand_costs_no_request_and_is_said_in_one_line
         ({}, 1),
     ],
 )
-async def test_the_list_of_models_is_asked_before_the_first_image(
-    server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int
-) -> None:
+async def test_image_asks_the_list(server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int) -> None:
     server.route("/v1/models", document({"data": [{"id": "test-model", **entry}]}))
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -215,9 +205,7 @@ async def test_one_bad_image_goes_and_the_others_stay(server: WireServer, tmp_pa
         assert len(server.requests) == 4 and on.stopped == "answer"
 
 
-async def test_a_request_that_is_refused_for_something_else_teaches_nothing(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refusal_for_another_reason_teaches_nothing(server: WireServer, tmp_path: Path) -> None:
     server.always(error(400, "The sky is too blue."))
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
@@ -263,9 +251,7 @@ async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
 
 
 @each_wire
-async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_after(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_an_image_in_feedback_is_sent_with_words(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     words = "Not so:\n@shot.png shows it.\n"
@@ -287,9 +273,7 @@ async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_
     assert before[1][: len(before[0])] == before[0]
 
 
-async def test_a_model_that_takes_none_is_told_of_an_image_in_feedback_and_so_is_the_user(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refused_image_in_feedback_is_named_to_both(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
@@ -313,9 +297,7 @@ async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: 
         assert len([text for text in notices(on) if "takes no images" in text]) == 1
 
 
-async def test_an_image_in_feedback_is_left_out_first_and_kept_from_being_pruned(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -387,9 +369,7 @@ class TestCommandLine:
         err = capsys.readouterr().err
         assert name in err and "Traceback" not in err and server.requests == []
 
-    def test_what_is_named_and_no_image_is_said_and_the_prompt_goes_out(
-        self, server: WireServer, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_named_file_that_is_no_image(self, server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(server, "Make @new.png") == 0
         assert "There is no new.png." in capsys.readouterr().err
 

@@ -157,9 +157,7 @@ def test_lines_come_whole_however_they_were_written(pipe: Any) -> None:
     thread.join()
 
 
-def test_a_line_without_an_end_takes_no_memory_and_the_next_one_is_read(
-    pipe: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_line_takes_no_memory(pipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read, write, ended, _ = pipe
     monkeypatch.setattr(door_server, "LONGEST_LINE", 100_000)
 
