@@ -11,6 +11,7 @@ from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.diff.code_editor import CodeEditor
+from widgets.review import key_availability
 
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
@@ -45,7 +46,11 @@ async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: Wire
         assert run.app.workbench.composer.draft == "yYnNuUx yes"
 
 
-async def test_one_decision_letter_is_never_sent_and_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
+async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However busy the machine is, the grace period is not over yet.
+    monkeypatch.setattr(key_availability, "GRACE_SECONDS", 3600.0)
     async with running(tmp_path, server) as run:
         await stage(run, server)
         before = len(server.requests)
