@@ -151,11 +151,11 @@ class DecisionService(ABC):
 
     @abstractmethod
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
-        """Record what was carried out; raises NotRecorded."""
+        """Record a decision that was carried out; raises NotRecorded."""
 
     @abstractmethod
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
-        """Say what became of a commit."""
+        """Tell the user the result of a commit."""
 
     async def approve(
         self,

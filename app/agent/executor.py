@@ -105,7 +105,7 @@ class CallRecorder:
             self._written = time.monotonic()
 
     async def write_soon(self, *events: Event) -> None:
-        """Write these within a tenth of a second: for events whose loss in a crash does no harm."""
+        """Write these events within a tenth of a second: for events whose loss in a crash does no harm."""
         self._held += events
         left = self._written + _GATHERED - time.monotonic()
         if left <= 0:

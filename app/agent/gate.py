@@ -21,7 +21,7 @@ from app.conversation.events import (
 
 
 class UnansweredFeedback:
-    """Fold: denied proposals whose feedback the model has not answered yet."""
+    """Fold that keeps the denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:
         self.undelivered = False

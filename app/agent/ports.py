@@ -1,4 +1,4 @@
-"""Ports of a session: what whoever opens it provides."""
+"""Ports of a session, implemented by the code that opens it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -60,7 +60,7 @@ class TurnClaim(Protocol):
         ...
 
     def release(self) -> None:
-        """Let another have it."""
+        """Release the right, so that another process can take it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Side questions: what the user asks about a hunk while the gate is closed, answered outside the conversation.
+"""Side questions of the user about a hunk while the gate is closed, answered outside the conversation.
 
 Nothing here touches turns, gate or ladder. A question goes out by itself, beside whatever a turn does, with the
 tools of the session and no leave to call them; what comes back is shown and recorded for the user alone.
@@ -50,7 +50,8 @@ def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
 
 
 def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
-    """The file with the proposal in it, numbered, so many lines to each side of a hunk; of a deleted file, as it was.
+    """Return the numbered file with the proposal applied, `lines` lines to each side of a hunk; of a deleted file,
+    the old one.
 
     Without a hunk from the beginning of the file. As many lines as fit, those next to the hunk first.
     """
@@ -390,7 +391,8 @@ class SideQuestions:
             del self._out[question.uid], self._places[question.uid]
 
     async def _outcome(self, question: SideQuestion, request: SideRequest, asked: _Asked) -> SideAnswer:
-        """Send it and say what came of it; once more, with less, if the server says that its context is full."""
+        """Send the question and return the answer; try once more with less context if the server reports a full
+        one."""
         model = self._ports().model
         try:
             async with model.isolated() as apart:

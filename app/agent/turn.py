@@ -145,7 +145,7 @@ class Turn:
         """Making room was tried since the last good response, whatever came of it."""
 
     async def run(self) -> None:
-        """Do what the ladder says until it says stop."""
+        """Carry out the ladder's decisions until it stops the turn."""
         await self._renew_tools()
         while True:
             state = self._ladder_state()
@@ -175,7 +175,7 @@ class Turn:
                     await self._request(closing=False)
 
     async def _renew_tools(self) -> None:
-        """Take in what tools there are now; they stay the same until the end of the turn."""
+        """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
             self._publish(PhaseChanged(Phase.WAITING, self._tools.awaited or "MCP servers"))
@@ -249,7 +249,7 @@ class Turn:
         return False
 
     async def _request(self, *, closing: bool) -> None:
-        """One request and the record of what came of it."""
+        """Send one request and record its outcome."""
         request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(Phase.REQUESTING))
         received = _Received()
@@ -285,7 +285,7 @@ class Turn:
         await self._record(message, received, *self._executor.cut_off_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
-        """The next request, recorded as sent; it says all that the log has before that record."""
+        """Return the next request, recorded as sent; it contains everything that the log has before that record."""
         facts = await self._requests.inputs(self._model, closing=closing)
         events = self._log.addressed()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)

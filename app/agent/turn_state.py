@@ -1,4 +1,4 @@
-"""The running turn as a fold over the log: what the ladder needs to know, at constant cost per event."""
+"""State of the running turn as a fold over the log: the facts that the ladder needs, at constant cost per event."""
 
 import json
 from collections import Counter

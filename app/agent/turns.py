@@ -73,7 +73,7 @@ class OpenElsewhere(Exception):
 
 
 class _Spoken:
-    """Fold: calls `tell` for each message and decision of the user, whichever process it was made in."""
+    """Fold that calls `tell` for each message and decision of the user, whichever process it was made in."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -297,7 +297,7 @@ class Turns:
             await self._begin("message", *self._queue.message_events(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
-        """Open the gate and start a turn: what the user did and what the model has to know are one record."""
+        """Open the gate and start a turn; the user's action and the notes for the model are stored together."""
         if self._closing:
             await self._log.append(*events)
             return

@@ -1,4 +1,4 @@
-"""The review policy of a repository: what must have been reviewed, by how many, under which conditions."""
+"""The review policy of a repository: which changes must be reviewed, by how many people, under which conditions."""
 
 import re
 import tomllib

@@ -51,7 +51,7 @@ class HunkDigests(_Strict):
 
 
 class ReviewedFile(_Strict):
-    """A file that a review let through."""
+    """A file that a review approved."""
 
     path: str
     """From the top of the repository, as a POSIX path."""

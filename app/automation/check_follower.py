@@ -118,8 +118,12 @@ class _CheckedProposal:
         results = {name: one for name, one in self.results.items() if one.state.is_final}
         return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
+    def is_running(self) -> bool:
+        """Return whether anything runs; a task that is done is removed a moment later."""
+        return not all(task.done() for task in self.tasks)
+
     def cancel(self) -> None:
-        """End what runs."""
+        """Stop the running checks."""
         for task in self.tasks:
             task.cancel()
 
@@ -234,7 +238,7 @@ class CheckFollower:
                 followed.cancel()
 
     def run_or_stop(self, proposal_id: str) -> bool:
-        """Run the checks of a proposal that were not run, or all again; stop those that are running.
+        """Run the checks of a proposal that were not run, or all again; stop them if they are running.
 
         Returns:
             Whether there is any of that to do.
@@ -242,7 +246,7 @@ class CheckFollower:
         followed = self._followed.get(proposal_id)
         if followed is None or followed.trees is None or not followed.results:
             return False
-        if followed.tasks:
+        if followed.is_running():
             followed.cancel()
             for name, result in followed.results.items():
                 if not result.state.is_final:
@@ -290,7 +294,8 @@ class CheckFollower:
         )
 
     async def _run_for_approval(self, proposal_id: str, followed: _CheckedProposal) -> set[str]:
-        """Run what has no result on the present bytes until they stay; the names of what ran."""
+        """Run checks without a result on the present bytes until the bytes stay the same; return the names of those
+        run."""
         ran: set[str] = set()
         if not followed.results:
             return ran
@@ -339,7 +344,7 @@ class CheckFollower:
             await self._run(proposal_id, followed, names)
 
     async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
-        """See which checks look at what would be written, which results are of just that, and if any can be run."""
+        """Find out which checks concern the proposal, which results are current, and whether any can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if matching_files(check, trees.files) is not None]
         # Results stay in place until all are known: a look that is cancelled must not lose them.

@@ -261,7 +261,7 @@ class CheckRunner:
 
 @contextmanager
 def _report_progress(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
-    """Tell of a check while it runs, now and then; gives what takes the last line of its output."""
+    """Report the progress of a check now and then; yield a function that takes the last line of its output."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle
 

@@ -294,7 +294,7 @@ def _came_to(result: ToolResult) -> str:
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+    """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the next quits.
 
     Whoever sends SIGTERM does not wait for long, so neither does this.
     """

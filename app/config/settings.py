@@ -205,7 +205,7 @@ class Settings(BaseModel):
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """Return what the user sets of the endpoint's profile, the wire and the context window included."""
+        """Return the user's settings for the endpoint's profile, with the wire and the context window."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
@@ -417,7 +417,7 @@ def _inline(table: Mapping[str, Any]) -> Any:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put new content in the place of a file, or of the one that a link leads to, in one step."""
+    """Replace a file, or the target of a link, in one step."""
     import tempfile
 
     target = path.resolve()

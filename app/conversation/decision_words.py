@@ -83,7 +83,7 @@ def _headline(decided: ProposalDecided) -> str:
 
 
 def format_hunks(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
-    """A line for each hunk: whether it landed, why not, and what the file reads there now.
+    """Return a line for each hunk: whether it was applied, why not, and the present text of the file there.
 
     `on_disk` is for hunks that were on disk before they were decided on.
     """

@@ -55,7 +55,7 @@ class EventBase(EventValue):
 
     @property
     def route(self) -> str:
-        """Return from whom to whom it goes, for the user: `signoff → model`."""
+        """Return sender and receiver, for the user: `signoff → model`."""
         return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
 
 
@@ -169,7 +169,7 @@ class Invocation(EventValue):
 
 
 class UserMessage(EventBase):
-    """Something the user typed, or had a command of their own say."""
+    """A message that the user typed, or the text of a custom command that they called."""
 
     type: Literal["user_message"] = "user_message"
     source: Literal[EventSource.USER] = EventSource.USER

@@ -51,7 +51,7 @@ class PendingProposals:
 
     @property
     def pending(self) -> tuple[PendingProposal, ...]:
-        """Return what the user has still to decide."""
+        """Return the proposals that the user has still to decide."""
         return tuple(self._waiting.values())
 
     def denials_with(self, events: Iterable[Event]) -> int:

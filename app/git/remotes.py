@@ -39,7 +39,7 @@ class FetchTarget:
 
 
 def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
-    """Return what a reference, a range, a pull request's address or a remote with a reference means.
+    """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
 

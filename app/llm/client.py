@@ -64,7 +64,7 @@ class ResponseReader:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the model's part of the response is over, whatever the connection does."""
+        """Return whether the response is complete, whatever happens to the connection."""
         return self._assembly.finish_reason not in (None, "error")
 
     def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
@@ -253,7 +253,7 @@ class ModelClient:
 
     @contextlib.asynccontextmanager
     async def isolated(self) -> AsyncGenerator["ModelClient"]:
-        """Return a client for the same endpoint that begins with what this one knows, and teaches it nothing.
+        """Return a client for the same endpoint with the present knowledge; what it learns stays with it.
 
         It tries once, and is as patient with a closing request as with any other; it is closed at the end.
         """
@@ -272,8 +272,8 @@ class ModelClient:
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
-        """Send what `build` makes of the profile, on a thread, and give out the response as it comes, at last
-        `Completed`.
+        """Send the payload that `build` makes for the profile (on a thread), and yield the response as it arrives, at
+        last `Completed`.
 
         The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
         closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.
@@ -343,7 +343,7 @@ class ModelClient:
             self._template = asyncio.create_task(self._learn_template(self._trials))
 
     async def _learn_template(self, trials: TrialBuilder) -> TemplateChecked:
-        """Learn where the chat template keeps what the program says, if it says something new.
+        """Learn where the chat template keeps system messages, if the check found something new.
 
         What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
         """
@@ -419,7 +419,7 @@ class ModelClient:
         yield completed
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
-        """The response, if what came is one."""
+        """Return the response, if the received data is one."""
         if assembly.is_empty:
             limited = not _LIMITS.isdisjoint(fields)
             reason = assembly.finish_reason
@@ -434,7 +434,7 @@ class ModelClient:
         return completed
 
     def _priced(self, completed: Completed) -> Completed:
-        """With what it costs, where that is known."""
+        """Return it with its cost, where the price is known."""
         if completed.usage is None:
             return completed
         listed = Price.model_validate(self.profile.price) if self.profile.price is not None else None
@@ -474,13 +474,13 @@ class ModelClient:
         return True
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
-        """A response has come: keep what made it possible."""
+        """Keep the corrections that made the response possible."""
         changes, corrections = lessons.confirmed()
         self._beliefs.learn(**changes)
         return corrections
 
     def _note(self, failure: Failure, lessons: CorrectionTrial) -> None:
-        """Learn what needs no other request."""
+        """Learn from a failure without another request."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
             facts["tool_choice_none"] = "fails"

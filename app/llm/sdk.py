@@ -28,7 +28,7 @@ class _LaterPackage(SourceFileLoader):
     """Module that imports attributes of its package on first access."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the package empty, with what fills it."""
+        """Leave the module empty; its attributes are imported on access."""
         package = module.__name__
         sources: dict[str, tuple[str, str]] | None = None
         ran = False
@@ -68,12 +68,12 @@ class _LaterPackages(MetaPathFinder):
 
 
 def import_openai() -> ModuleType:
-    """Return the package `openai`, whose modules are loaded when they are used."""
+    """Return the package `openai`; its modules are imported when they are used."""
     return _import("openai", _CLIENT)
 
 
 def import_connections() -> None:
-    """Import what opens connections, with what it would import on the event loop for the first of them."""
+    """Import everything that opens connections, also what it would import on the event loop."""
     _import("httpcore2", _CONNECTIONS)
     importlib.import_module("httpcore2._backends.anyio")
     importlib.import_module("anyio._backends._asyncio")

@@ -259,7 +259,7 @@ def _is_address(url: str) -> bool:
 
 
 def _as_header(text: str) -> str:
-    """A text as a header takes it; one that no header takes as the protocol wants it, in Base64."""
+    """Return a text as a header value; Base64 in the protocol's form if no header takes it."""
     if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_IN_BASE64):
         return text
     return f"{_IN_BASE64}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
@@ -280,7 +280,7 @@ def _shown(url: str) -> str:
 
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """The body as it comes; raises ConnectionLost where it is packed, which nobody asked for."""
+    """Yield the body as it arrives; raises ConnectionLost for a compressed one, which was not requested."""
     if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise ConnectionLost("its answer is packed, which was not asked for")
     async for piece in response.aiter_raw():

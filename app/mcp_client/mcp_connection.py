@@ -52,7 +52,7 @@ class ConnectionLost(Exception):
 
 
 class SessionEnded(ConnectionLost):
-    """The server has forgotten the session; it did not do what it was asked."""
+    """The server has forgotten the session; it did not carry out the request."""
 
 
 class SignInNeeded(ConnectionLost):
@@ -143,7 +143,7 @@ class Connection(ABC):
         return [answer for each in unasked for answer in self._hear(each)]
 
     def _is_awaited(self, message: object) -> bool:
-        """Whether it is an answer that somebody waits for, who has it then."""
+        """Return whether it is an awaited answer, and deliver it."""
         if not isinstance(message, dict) or "method" in message:
             return False
         number = message.get("id")
@@ -180,7 +180,7 @@ class Connection(ABC):
                 return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": text}}
 
     def _lost(self, why: str) -> None:
-        """Nobody will be answered any more."""
+        """Fail all open requests with this reason."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(why))
@@ -190,7 +190,7 @@ class Connection(ABC):
 
     @abstractmethod
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
-        """Send a request; what comes back is given to `_take`, by then or later. Raises ConnectionLost."""
+        """Send a request; its answer goes to `_take`. Raises ConnectionLost."""
 
     @abstractmethod
     async def _send(self, message: Message) -> None:

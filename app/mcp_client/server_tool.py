@@ -1,4 +1,4 @@
-"""A tool of a server as the model calls it: asks the user, calls, and stages what the server has written."""
+"""A tool of a server for the model: asks the user, calls it, and stages the files that the server has written."""
 
 import asyncio
 import base64
@@ -19,6 +19,7 @@ from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import strip_unsafe
+from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
     Confirmation,
     GivenArguments,
@@ -28,7 +29,6 @@ from app.tools.base.contract import (
     ToolOutput,
     escape_surrogates,
 )
-from app.tools.base.tool_form import ToolForm
 from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, PlainText
 
@@ -175,7 +175,7 @@ class ServerTool(Tool):
         self.offer = offer
 
     async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
-        """Ask, call, and stage what was written to the workspace."""
+        """Ask the user, call the tool, and stage what it wrote to the workspace."""
         server = self.server
         reach = await server.write_access()
         if context.planning and reach is WriteAccess.DIRECT:
@@ -216,7 +216,7 @@ class ServerTool(Tool):
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
-        """As `McpServer.prepare_call`; says that the server is waited for where it is not ready."""
+        """Prepare the call as `McpServer.prepare_call`, and report a wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
             return await self.server.prepare_call(pending)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.journal.journal import effective_records
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
 from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
@@ -86,7 +87,7 @@ class ProposalService:
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
-        """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        """Return both texts of each file by path: what a decision is about, or was about."""
         from app.proposals.decide.patch_export import file_diff
 
         proposal = self.get(proposal_id)
@@ -351,8 +352,7 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
@@ -360,7 +360,7 @@ class ProposalService:
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep_part(self._contents, proposal, choice)
+                outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
                 started = starting_versions(
                     self._contents, proposal, effective_records(self._proposals.records(proposal))
@@ -403,7 +403,7 @@ class ProposalService:
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
     def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
-        """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+        """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
         last, while others wait, become pending again first.
@@ -437,7 +437,7 @@ class ProposalService:
     # The world
 
     def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
-        """Re-base what waits onto the disk as it is now.
+        """Re-base pending proposals onto the present disk.
 
         Args:
             paths: What changed; None for anything.
@@ -449,7 +449,7 @@ class ProposalService:
             return self._proposals.restack(paths)
 
     def watched_paths(self) -> set[str]:
-        """Return the paths whose change on disk matters to a pending proposal."""
+        """Return the paths that pending proposals depend on."""
         return {
             path
             for proposal in self.pending()
@@ -459,7 +459,7 @@ class ProposalService:
         }
 
     def recover(self) -> list[str]:
-        """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
+        """Finish an interrupted apply; return one line for each that was rolled back or forward."""
         return self._proposals.recover()
 
     def wait_until_written(self) -> None:
@@ -480,7 +480,7 @@ class ProposalService:
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
-        """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
+        """Return a pending proposal re-based on the present; raises ChangedSinceSeen if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
@@ -488,7 +488,7 @@ class ProposalService:
         return proposal
 
     def _stale_words(self, proposal: Proposal) -> str:
-        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        """Return why a stale proposal could not be approved, for the model."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
         from app.proposals.decide.conflicts import stale_explanation
@@ -507,14 +507,13 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
     ) -> "DecisionResult":
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
             started = starting_versions(
                 self._contents, proposal, effective_records(self._proposals.records(proposal))

@@ -1,4 +1,4 @@
-"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+"""Proposals from git or from the disk, and proposals pushed to git."""
 
 import time
 from collections.abc import Sequence
@@ -10,10 +10,9 @@ from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import allowed_signers, committed_policy
 from app.attestation.signatures import SignatureVerifier
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, create_commit, range_changes
+from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
 from app.git.run_git import GitFailed
-from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
@@ -127,7 +126,7 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
-    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+    """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
         runtime: The open workspace.

@@ -52,7 +52,7 @@ class NotConnected(Exception):
 
 
 def base_url_of(settings: Settings) -> str:
-    """The base URL of the endpoint: if none is set, that of whoever the key is from."""
+    """Return the base URL of the endpoint; if none is set, that of the key's vendor."""
     if settings.base_url:
         return settings.base_url
     claude = settings.model.startswith("claude") or not settings.api_key
@@ -105,7 +105,7 @@ def connect(
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = STANDARD,
 ) -> ModelClient:
-    """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
+    """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
@@ -164,7 +164,7 @@ def open_session(
     source: ToolSource | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Session:
-    """A session over a model: a new one, or one that is in the store.
+    """Return a session with a model: a new one, or a stored one.
 
     If another process has it open, it is a look at what goes on there (`Session.follows`).
 
@@ -219,7 +219,7 @@ def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Prop
 def turn_settings(
     runtime: OpenWorkspace, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
 ) -> TurnSettings:
-    """Prompt, limits and gate policy of a session; `tell` takes lines for the user."""
+    """Return prompt, limits and gate policy of a session; `tell` takes lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         system_prompt,
@@ -330,7 +330,7 @@ def keep_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
 
 
 def with_picked_model(runtime: OpenWorkspace) -> Settings:
-    """The settings in force; where they name an endpoint and no model, with the one that was picked there."""
+    """Return the settings in force; an endpoint without a model gets the one that was picked there."""
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
         return settings

@@ -288,7 +288,7 @@ class OpenSession:
 
     @property
     def decisions(self) -> DecisionService:
-        """The service that executes the user's decisions: the session, or one that works without a session."""
+        """Return the service that executes the user's decisions: the session, or one without a session."""
         if self.session is not None:
             return self.session
         return SessionlessDecisions(

@@ -15,7 +15,8 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 from app.workspace import trust
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.agent.trace import DebugFile
@@ -187,7 +188,7 @@ class OpenWorkspace:
             return self._service
 
     def _who(self) -> str:
-        """The name of the user who decides."""
+        """Return the name of the user who decides."""
         from app.git.run_git import git_identity
 
         return git_identity(self.workspace.root)
@@ -209,12 +210,12 @@ class OpenWorkspace:
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Few have a policy.
-            from app.attestation.required_reviews import require_other_reviews
+            from app.attestation.commit_verification import require_other_reviews
 
             require_other_reviews(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
-        """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
+        """Return whether a command runs directly on the files; leftovers of an interrupted one are restored first."""
         if not self.dirs.runs.exists():
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
@@ -318,7 +319,7 @@ class OpenWorkspace:
         )
 
     def close(self) -> None:
-        """End what looks through the workspace and what hooks run, and close the database."""
+        """Stop background work and running hooks, and close the database."""
         self.workspace.close()
         self.hook_dispatcher.close()
         if self._sandbox is not None:

@@ -1,4 +1,4 @@
-"""The report of a review: what was proposed, what was decided on it and why, to send to somebody."""
+"""The report of a review, to send to others: proposed changes, decisions and reasons."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -44,7 +44,7 @@ def capture_typed_keys() -> Iterator[None]:
 
 
 def restore_terminal() -> None:
-    """Make the terminal as it was before, if it is not; what waits in it stays."""
+    """Restore the terminal's attributes if they have changed; waiting input stays."""
     global _before
     attributes, _before = _before, None
     if attributes is not None:

@@ -23,7 +23,7 @@ PATIENCE = 10.0
 
 
 def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
-    """Finish or roll back what was being written, stage what hooks have taken, and record decisions that were carried
+    """Finish or roll back interrupted writes, stage edits that hooks captured, and record decisions that were carried
     out but not recorded.
 
     Args:
@@ -91,7 +91,7 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
 def record_decision(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
 ) -> None:
-    """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
+    """Write a decision to the session of its proposal, and the changes that followed to their sessions.
 
     Args:
         runtime: the open workspace.

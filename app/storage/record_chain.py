@@ -60,7 +60,7 @@ def insert_decision(connection: sqlite3.Connection, workspace: str, session: str
 
 
 def add_earlier_events(connection: sqlite3.Connection) -> None:
-    """Enter the events that versions kept which did not chain them; what cannot be read stays out."""
+    """Enter the events that unchained versions stored; unreadable ones stay out."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
         if (event := decision_event(body)) is not None:

@@ -128,7 +128,7 @@ class RecordCheck:
                 yield f"Session {known.session} no longer tells of the decision {_name(known)}."
 
     def _known(self, event: ProposalDecided) -> EventEntry | None:
-        """The entry of an event, or the one that it should have."""
+        """Return the entry of an event, or the one that it should have."""
         entries = self._events.get(_key(event.proposal, event.number, event.time), [])
         name = event_hash(event)
         return next((one for one in entries if one.event == name), entries[-1] if entries else None)
@@ -220,7 +220,7 @@ class RecordCheck:
 
 
 def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:
-    """Whether what was decided is as it was, in a proposal of which something waited; a successor ends that."""
+    """Return whether a decision is still as recorded, in a proposal with a pending part; a successor ends that."""
     now, then = hunk_standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:

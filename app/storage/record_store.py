@@ -121,7 +121,7 @@ class RecordStore:
         return [entry for entry in self.all_entries(proposal) if isinstance(entry, RecordEntry)]
 
     def all_entries(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
-        """All entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
+        """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify`."""
         rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
         return [entry for entry in found if not proposal or entry.proposal == proposal]

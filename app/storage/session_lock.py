@@ -27,7 +27,7 @@ class SessionLock:
         return self._descriptor is not None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody else has it; whether it is ours now.
+        """Take the lock if no other process has it; return whether it is ours.
 
         Raises:
             StorageError: the file cannot be locked.

@@ -168,7 +168,7 @@ class SessionStore:
             connection.execute("UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (title_of(title), session_id))
 
     def pin(self, session_id: str, pinned: bool) -> None:
-        """Keep a session from being pruned, or no longer."""
+        """Protect a session from pruning, or end the protection."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE sessions SET pinned = ? WHERE id = ?", (pinned, session_id))
 
@@ -235,7 +235,7 @@ class SessionStore:
     def _tell_family(
         self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
     ) -> None:
-        """Tell what one session records of a proposal to those others that remember it.
+        """Record one session's event about a proposal in the other sessions that know it.
 
         A fork remembers the proposals of its original. The user's words are for the model of the one session.
         """
@@ -335,7 +335,7 @@ class SessionStore:
         return cast(str, rows[0][0]) if rows else None
 
     def settings(self, prefix: str) -> dict[str, str]:
-        """The small values of this workspace whose keys begin with `prefix`."""
+        """Return the settings of this workspace whose keys begin with `prefix`."""
         rows = self._database.rows(
             "SELECT key, value FROM settings WHERE scope = ? AND substr(key, 1, ?) = ?",
             (self._workspace, len(prefix), prefix),
@@ -343,7 +343,7 @@ class SessionStore:
         return {cast(str, key): cast(str, value) for key, value in rows}
 
     def rename_setting(self, key: str, new_key: str) -> None:
-        """Give a small value of this workspace another key, in the place of what that had."""
+        """Rename a setting of this workspace, replacing the one with the new key."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE OR REPLACE settings SET key = ? WHERE scope = ? AND key = ?", (new_key, self._workspace, key)

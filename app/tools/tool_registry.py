@@ -29,7 +29,7 @@ class ExtraTools:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A part of a source whose tools can't be used now."""
+    """A part of a source whose tools can't be used now, with the reason."""
 
     name: str
     state: str
@@ -103,7 +103,7 @@ class ToolSet:
         return [schema_of(tool) for tool in giving_way(self._standing)]
 
     async def renew(self, window: int | None) -> None:
-        """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
+        """Load the tools for the next turn; `window` is the model's context in tokens."""
         if self._source is None:
             return
         more = await self._source.offered_tools(window)
@@ -181,7 +181,7 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 def standard_tools(
     sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
 ) -> ToolSet:
-    """Everything that signoff lets a model do.
+    """Return all tools that signoff offers to a model.
 
     Args:
         sandbox: Gives where commands run.

@@ -22,17 +22,15 @@ from textual.theme import Theme
 
 from app.keys.actions import Action, bindings
 from app.ui.chat_controller import ChatController
-from app.ui.context.app_context import AppContext, Job
+from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
-from app.ui.context.error_messages import error_message, is_user_error
-from app.ui.pane_split import PaneSplit
 from app.ui.startup import Controllers, Opener, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import FittedApp
 from app.ui.themes.first_theme import STANDARD, own_theme
-from app.ui.workbench import Workbench
+from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
-from widgets.chat.queue import Queue
+from widgets.chat.composer_lists import Queue
 
 if TYPE_CHECKING:
     from app.agent.session import Session
@@ -230,7 +228,7 @@ class SignoffApp(FittedApp):
         self.run_background(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
-        """Hand the review what waits and what was decided lately."""
+        """Give the review the waiting and the latest decided proposals."""
         proposals = await self.current.open_session.proposals()
         if not self.is_running:
             # The app was left meanwhile, and its panes are gone.
@@ -318,7 +316,7 @@ class SignoffApp(FittedApp):
             self._expect_turn()
 
     def _expect_turn(self) -> None:
-        """Load what a turn needs, once."""
+        """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
             self.run_background(self._startup.expect_turn, group="turn")
@@ -345,7 +343,7 @@ class SignoffApp(FittedApp):
         self.workbench.show_pane("approvals")
 
     def action_interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         self._talk.interrupt()
 
     @on(Queue.Wanted)

@@ -27,7 +27,7 @@ _COLUMN = 12
 
 
 def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
-    """The lines, each a sentence or a key and what it does.
+    """Return the lines, each a sentence or a key and what it does.
 
     Args:
         folder: the workspace's name.
@@ -101,7 +101,7 @@ class ChatArea(Column):
         yield self.pane
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         root = self._workspace.root
         greeting = welcome_lines(
             root.name or str(root), settings.keys, demo=self._session.demo, wide=describe_broad_folder(root)

@@ -11,7 +11,7 @@ from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
 from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
 from widgets.common.containers import Column
-from widgets.diff.diff_messages import ExternalDiffWanted
+from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages as wishes
 from widgets.review.review import Review
 
@@ -55,7 +55,7 @@ class ReviewSide(Column):
         yield self.review
 
     def keep_focus(self) -> None:
-        """Lead nobody to the chat any more: the focus is where the user has put it since the last decision."""
+        """Leave the focus where the user has put it since the last decision."""
         self._decisions.aftermath.cancel()
 
     def on_key(self) -> None:
@@ -67,7 +67,7 @@ class ReviewSide(Column):
         self.keep_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         self._decisions.checks.check_new()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
@@ -99,8 +99,8 @@ class ReviewSide(Column):
         """Load how a version responds to the comments on the one before."""
         self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
 
-    @on(ExternalDiffWanted)
-    def show_external_diff(self, event: ExternalDiffWanted) -> None:
+    @on(DiffView.ExternalDiffWanted)
+    def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
         """Show a file in the user's external diff program."""
         self._work(
             partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
@@ -113,14 +113,14 @@ class ReviewSide(Column):
     @on(wishes.Deny)
     @on(wishes.DenyAll)
     def decide(self, event: Decided) -> None:
-        """Carry out a decision; whoever does nothing more here is led to the chat after the last one."""
+        """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
         self._decisions.aftermath.on_decision()
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.Undo)
     @on(wishes.Redo)
     def take_back(self, event: Decided) -> None:
-        """Carry out what goes back on a decision."""
+        """Undo or redo a decision."""
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.TakeLines)
@@ -142,7 +142,7 @@ class ReviewSide(Column):
 
     @on(wishes.ChecksWanted)
     def run_checks(self, event: wishes.ChecksWanted) -> None:
-        """The checks are to be run, or run again."""
+        """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
 
     @on(wishes.CheckOutputWanted)
@@ -164,7 +164,7 @@ class ReviewSide(Column):
 
     @on(wishes.SideQuestionStopped)
     def stop_answer(self, event: wishes.SideQuestionStopped) -> None:
-        """The user waits for an answer no longer."""
+        """Stop waiting for an answer."""
         self._asking.stop(event)
 
     @on(wishes.LinkWanted)
@@ -182,5 +182,5 @@ class ReviewSide(Column):
 
     @on(wishes.FeedbackOrphaned)
     def keep_words(self, event: wishes.FeedbackOrphaned) -> None:
-        """Words that nobody can take any more go where the user writes."""
+        """Move orphaned words to the composer."""
         self._take_words(event.text)

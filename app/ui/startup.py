@@ -1,4 +1,4 @@
-"""The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
+"""From the first picture to an open session: what is opened and loaded when, and the parts of the app.
 
 What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
 then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
@@ -43,12 +43,12 @@ class ReviewControllers(NamedTuple):
     """Asks what is asked in it."""
 
     def follow(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         self.decisions.aftermath.handle_update(update)
         self.asking.handle_update(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
-        """Take in what waits now."""
+        """Handle the present waiting proposals."""
         self.checks.check_new(proposals)
         self.decisions.aftermath.settle()
 
@@ -107,7 +107,7 @@ class ReviewLoader:
         await asyncio.to_thread(load_review_side)
 
     async def there(self) -> None:
-        """Return once the review is in its place, with what waits; raises StorageError."""
+        """Return once the review is mounted with the waiting proposals; raises StorageError."""
         await self._may_begin.wait()
         async with self._making:
             if self._parts.behind_review is None:
@@ -124,7 +124,7 @@ class ReviewLoader:
         parts, preferences = self._parts, self._parts.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._talk.attaching.dropped_images
+        review.writing.dropped.find = self._talk.dropped_images
         notes = ReviewNotes(parts.runtime.sessions)
         decisions = ReviewActions(
             review,
@@ -153,7 +153,7 @@ class ReviewLoader:
 
 
 def load_review_side() -> None:
-    """Import the review, what colours code in it, and what stages something in it."""
+    """Import the review, the code highlighting, and what stages edits in it."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
     import app.ui.review_side  # noqa: F401
@@ -163,7 +163,7 @@ def load_review_side() -> None:
 
 
 class OpenedWorkspace(NamedTuple):
-    """An open workspace, with what the command line asked for."""
+    """An open workspace, with the options of the command line."""
 
     runtime: "OpenWorkspace"
     settings: "Settings"
@@ -233,7 +233,7 @@ class Startup:
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
-        """Show what was opened: the end of its session first, if it has one."""
+        """Show the opened workspace: first the end of its session, if it has one."""
         self._parts.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
         self.review.begin()
@@ -259,7 +259,7 @@ class Startup:
         await self._talk.show_proposals()
 
     async def expect_turn(self) -> None:
-        """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
+        """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
         The review comes last: nothing waits in it before the first response is over.
         """
@@ -345,7 +345,7 @@ class Startup:
 
 
 def load_chat_side() -> None:
-    """Import the chat and what shows the settings."""
+    """Import the chat and the settings screens."""
     import app.ui.chat_area
     import app.ui.context.preferences
     import app.ui.status
@@ -363,7 +363,7 @@ def read_end(opened: OpenedWorkspace) -> "Sequence[Event]":
 
 
 def load_session_parts() -> None:
-    """Import all that the model and its session need."""
+    """Import everything that the model and its session need."""
     import watchfiles  # noqa: F401
 
     import app.prompts.custom_commands

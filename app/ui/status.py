@@ -9,7 +9,7 @@ from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, Tur
 from app.keys.keymap import first_key
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch
-from widgets.common.status_bar import StatusValues
+from widgets.common.workbench_bars import StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -78,7 +78,7 @@ def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[st
 
 
 def changes_status(update: Update) -> bool:
-    """Whether the status bar has to be drawn anew."""
+    """Return whether an update changes the status bar."""
     match update:
         case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
             return True

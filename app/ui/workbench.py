@@ -1,10 +1,7 @@
-"""The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
-
-It begins as little more than the composer, so that one can type at once, and that composer stays. Chat and review are
-made ready out of sight and then take the places that the first picture already has, each painted once.
-"""
+"""The screen with the chat, the review and the splitter between them."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events, getters, on
@@ -18,13 +15,10 @@ from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
 from app.ui.context.slash_commands import COMMANDS
-from app.ui.pane_split import PaneSplit
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer
-from widgets.common.containers import background_strips
-from widgets.common.key_bar import KeyBar
-from widgets.common.pane_tabs import PANES, Pane, PaneTabs
-from widgets.common.status_bar import StatusBar
+from widgets.common.containers import Column, Row, background_strips
+from widgets.common.workbench_bars import PANES, KeyBar, Pane, PaneTabs, StatusBar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +29,86 @@ if TYPE_CHECKING:
     from app.ui.chat_area import ChatArea
     from app.ui.review_side import ReviewSide
     from widgets.chat.chat_pane import ChatPane
+    from widgets.chat.composer import Composer
+    from widgets.common.splitter import Splitter
     from widgets.review import review_messages as wishes
     from widgets.review.review import Review
+
+
+_REVIEW = 67
+"""Percent of the width for the review, as long as the user has not chosen: two thirds."""
+_LEAST = 25
+"""Percent of the width that neither chat nor review goes below."""
+_STEP = 5
+
+
+class PaneSplit(Row):
+    """Shares the width between chat and review.
+
+    The share is the same wherever the focus is: nothing moves, and no text wraps anew, when it goes from one to the
+    other.
+    """
+
+    @dataclass
+    class Parted(Message):
+        """The user has changed the share of the width."""
+
+        review: int
+        """Percent of it for the review."""
+
+    def __init__(self, composer: "Composer") -> None:
+        super().__init__()
+        self._composer = composer
+        self._share = _REVIEW
+        """Percent of the width for the review."""
+
+    def compose(self) -> ComposeResult:
+        """Compose the chat; the review is mounted when it is needed."""
+        yield ChatColumn(self._composer)
+
+    def show_placeholder(self) -> None:
+        """Have a place for the review, and the line that parts it from the chat."""
+        if len(self.children) > 1:
+            return
+        from widgets.common.splitter import Splitter
+
+        parting = Splitter(upright=True)
+        parting.id = "parting"
+        self.mount(parting, Column(id="front-review"))
+        self.set_share()
+
+    @property
+    def review_width(self) -> int:
+        """Cells that the review has beside the chat and the line between them."""
+        rest = self.size.width - 1
+        return rest - rest * (100 - self._share) // 100
+
+    def set_share(self, review: int | None = None) -> None:
+        """Give the review a share of the width in percent, as far as both stay readable; None restores the former
+        one."""
+        if review is not None:
+            self._share = min(max(review, _LEAST), 100 - _LEAST)
+        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
+        for side in self.query("ReviewSide, #front-review").results(Widget):
+            side.styles.width = f"{self._share}fr"
+
+    def resize_review(self, steps: int) -> None:
+        """Give the review more of the width, or less."""
+        self.set_share(self._share + _STEP * steps)
+        self.post_message(self.Parted(self._share))
+
+    # By name, since the line is imported with the review.
+
+    def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
+        """The line is dragged."""
+        if event.splitter.id == "parting":
+            self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+
+    def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
+        """Store the share after the line was dragged."""
+        if event.splitter.id == "parting":
+            self.post_message(self.Parted(self._share))
+
 
 _PICTURES = 2
 """Pictures that there may be in the time of one of Textual's."""
@@ -120,7 +192,7 @@ class Workbench(Screen[None]):
         repeat: int = 0,
         pause: bool = False,
     ) -> Timer:
-        """Begin a timer; the one that Textual paints by is faster here.
+        """Start a timer; Textual's repaint timer runs faster here.
 
         It ticks once or twice between two pictures, and a key that comes just after one should not wait so long.
         """
@@ -150,7 +222,7 @@ class Workbench(Screen[None]):
         self._bring_in(side, "#front-chat")
 
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
-        """Put the review in its place, with what waits."""
+        """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
         side.styles.width = width
@@ -232,14 +304,14 @@ class Workbench(Screen[None]):
         return self.focused is self.composer.editor
 
     def tell_review(self, tell: "Callable[[Review], None]") -> None:
-        """Tell the review something, as soon as it is there."""
+        """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
             self._untold.append(tell)
         else:
             tell(self.review)
 
     def change_permissions(self, change: "Callable[[Review], None]") -> None:
-        """Add or take back what a tool asks in the review, and count it in the chat."""
+        """Add or remove a permission request in the review, and count it in the chat."""
 
         def tell(review: "Review") -> None:
             change(review)
@@ -248,7 +320,7 @@ class Workbench(Screen[None]):
         self.tell_review(tell)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
-        """Show what waits and what was decided lately."""
+        """Show the waiting and the latest decided proposals."""
         self._proposals = proposals
         if self._review_side is not None:
             self.review.set_proposals(proposals)
@@ -291,7 +363,7 @@ class Workbench(Screen[None]):
             self.app.stylesheet.update_nodes(self.sides.children)
 
     def tell_outcome(self, problem: str) -> None:
-        """Say in the review what went wrong, where there is one."""
+        """Show a problem in the review, if it is mounted."""
         if self._review_side is not None:
             self.review.show_outcome(problem, problem=True)
 
@@ -345,7 +417,7 @@ class Workbench(Screen[None]):
             self.query_one(ChatColumn).lose_picture()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The tab follows the focus, wherever a click or Tab has put it."""
+        """Select the tab of the pane that got the focus."""
         above = event.widget.ancestors_with_self
         if self.composer in above or self._chat_side in above:
             self.tabs.shown = "chat"
@@ -380,7 +452,7 @@ class Workbench(Screen[None]):
 
     @on(Composer.NothingEntered)
     def go_to_what_waits(self) -> None:
-        """Enter where nothing is written leads to what waits; whoever was writing decides nothing there by that."""
+        """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
         if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.has_question:
             return
         self.lead_to_review("diff")

@@ -1,4 +1,4 @@
-"""Folders that hold much more than one project: what the model may read in them unasked is more than anyone means."""
+"""Recognises folders that hold much more than one project, such as the home folder."""
 
 from pathlib import Path
 

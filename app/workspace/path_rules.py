@@ -100,7 +100,7 @@ def check_name(name: str) -> None:
 
 
 def repository_owner(name: str) -> str:
-    """The version control system for whose own folder some file system would take this component; empty if for none.
+    """Return the version control system whose own folder a file system may take this component for; empty if none.
 
     Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.

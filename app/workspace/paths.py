@@ -141,7 +141,7 @@ class Workspace:
         return f"Workspace({str(self.root)!r})"
 
     def locate(self, text: str) -> str:
-        """Turn what the model wrote into a normalised, workspace-relative POSIX path; `.` is the root.
+        """Return the normalised, workspace-relative POSIX path for the model's text; `.` is the root.
 
         The file need not exist. An absolute path is taken if it lies inside the workspace. A link is allowed if it
         ends inside, and stays unresolved in the result.
@@ -281,7 +281,7 @@ class Workspace:
 
     @contextmanager
     def found_file_reader(self) -> Iterator[Callable[[str], FoundFile]]:
-        """Give a function that reads files that `files` has found, without resolving their paths anew.
+        """Yield a function that reads files that `files` has found, without resolving their paths again.
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
         nothing. It is quickest for files in the order in which they were found. The function raises as `read` does,
@@ -324,7 +324,7 @@ class Workspace:
 
 @contextmanager
 def _translate_error(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[None]:
-    """Turn what the system says where a file is read into the errors of `Workspace.read`."""
+    """Translate errors of the system during a read into those of `Workspace.read`."""
     try:
         yield
     except FileNotFoundError:

@@ -134,7 +134,7 @@ class NameKind(Enum):
 
 
 class _Table:
-    """Patterns of names; those whose only wildcard is a `*` at one end are compared as texts, which is fast."""
+    """Patterns of names; those with only a `*` at one end are compared as texts, which is fast."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         plain = {one: one.strip("*") for one in patterns}
@@ -251,7 +251,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
 
 def secret_path_reason(path: str) -> str:
-    """Why the file looks like a secret, by its path alone; empty where that does not tell."""
+    """Return why the file looks like a secret, by its path alone; empty if the path does not tell."""
     if folder := credential_folder(path):
         return f"it is in {folder}"
     if classify_name(path.rpartition("/")[2]) is NameKind.CERTAIN:

@@ -1,5 +1,5 @@
-"""Patterns of ignore files as regular expressions that never take back a decision, so matching takes no more than
-the product of the lengths of pattern and path, whoever wrote them.
+"""Patterns of ignore files as regular expressions without backtracking over a decision: matching takes at most the
+product of the lengths of pattern and path.
 
 The rules are those of git (gitignore, "PATTERN FORMAT"), down to what its matcher does at the edges: the literal
 start of a pattern is compared first, and `**` means folders only where the rest begins or after a slash. A star takes
@@ -73,7 +73,7 @@ class IgnoreRule:
 
     @property
     def literal_folder(self) -> str:
-        """A folder that is on the path of all that this matches, the longest; empty if the pattern does not tell."""
+        """Return the longest folder on the path of everything that this matches; empty if the pattern has none."""
         if self._has_sets:
             return ""
         folders = (name for name in self.text.split("/")[:-1] if not _ANY_SPECIAL.search(name))
@@ -100,7 +100,7 @@ def parse_rule(line: str) -> IgnoreRule | None:
 
 
 def rule_regex(rule: IgnoreRule) -> str | None:
-    """A regular expression that fully matches what the rule means: a path if it is anchored, else one name.
+    """Return a regular expression that fully matches the rule: a path if it is anchored, else one name.
 
     For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it
     another choice than the end of the text or a slash.
@@ -133,7 +133,7 @@ class _Group:
     stretches: list[str]
 
     def expression(self, *, last: bool) -> str:
-        """All of it; what comes after the last group is the end of the text."""
+        """Return the expression of the group; after the last group comes the end of the text."""
         first, *rest = self.stretches
         pieces = [first]
         for number, stretch in enumerate(rest):

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from app.proposals.patch.patching import scan_patch
 from app.proposals.values.proposal_errors import EditRefused
-from app.text.deceiving_text import find_deceptive
-from app.text.homoglyphs import find_lookalikes
+from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 from app.tools.command.command_text import PlainText
 from app.workspace.secrets import secret_reason

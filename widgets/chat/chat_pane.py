@@ -29,12 +29,11 @@ from app.agent.updates import (
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
 from app.images.mentions import Mention
+from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_bars import QuestionBar, TodoBar
 from widgets.chat.entries.entry_base import Change, PutEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of
 from widgets.chat.markdown.markdown_document import preload
-from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
@@ -204,7 +203,7 @@ class ChatPane(Column):
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
-        """Let the user write."""
+        """Focus the composer."""
         self.screen.set_focus(self.composer.editor)
 
     # The session.
@@ -323,7 +322,7 @@ class ChatPane(Column):
     # Streaming.
 
     def _load_reader(self) -> None:
-        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        """Load the Markdown parser on a thread, once: an answer may come soon."""
         if self._reader is None:
             self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
 
@@ -351,7 +350,7 @@ class ChatPane(Column):
             self._flush_soon(rest)
 
     def flush(self) -> None:
-        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
@@ -397,7 +396,7 @@ class ChatPane(Column):
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed. What is typed may soon be answered."""
+        """Remember the time of a key, and preload: the typed message may soon be answered."""
         self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
@@ -424,7 +423,7 @@ class ChatPane(Column):
 
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:
-        """Tell that there is more below."""
+        """Show whether there is more below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 

@@ -17,11 +17,10 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
-from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer_field import Editor
+from widgets.chat.composer_lists import Popup, Queue, Suggestion
 from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
 from widgets.chat.path_index import PathIndex
-from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
@@ -117,7 +116,7 @@ class Composer(Column):
 
     @dataclass
     class UnknownCommand(Message):
-        """The text looks like a slash command, but there is none of that name; nothing was sent."""
+        """The text looks like a slash command with an unknown name; nothing was sent."""
 
         name: str
 
@@ -172,7 +171,7 @@ class Composer(Column):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Say what can be done."""
+        """Show the hint."""
         self.set_placeholder(PLACEHOLDER)
 
     # What the app sets and asks.
@@ -226,11 +225,11 @@ class Composer(Column):
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
-        """Offer these files from now on; the function is called, and what it gives gone through, on a thread."""
+        """Offer these files from now on; the function is called, and its result iterated, on a thread."""
         self._files = files
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
-        """Offer these from now on, (name, title); with those `unlisted` they are all that there are."""
+        """Offer these commands, (name, title); together with `unlisted` they are all known commands."""
         self._unlisted = frozenset(unlisted)
         if self._commands != list(commands):
             self._commands = list(commands)
@@ -298,7 +297,7 @@ class Composer(Column):
         self.editor.show(ComposerDraft(text))
 
     def action_undo(self) -> None:
-        """Take back what was typed last."""
+        """Undo the last typed text."""
         self.editor.undo()
 
     def action_newline(self) -> None:
@@ -364,7 +363,7 @@ class Composer(Column):
 
     @on(TextArea.Changed)
     def offer(self, event: TextArea.Changed) -> None:
-        """Offer what fits to the text at the cursor; tell the draft."""
+        """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         if self._searching_history:
             # What is looked for is no draft.

@@ -83,7 +83,7 @@ class Editor(TextArea):
     # Keys.
 
     async def on_key(self, event: events.Key) -> None:
-        """Let the list of choices have its keys, and do at once what other keys are bound to here.
+        """Let the list of choices handle its keys, and perform other bound keys at once.
 
         A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
         what the chat has to lay out.
@@ -114,7 +114,7 @@ class Editor(TextArea):
         return await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """Fold a big paste; line ends become newlines. What is typed meanwhile comes after it."""
+        """Fold a large paste; line ends become newlines. Keys typed meanwhile come after it."""
         event.prevent_default()
         event.stop()
         self.paste(event.text if self._pasted is None else await self._pasted(event.text))
@@ -164,7 +164,7 @@ class Editor(TextArea):
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def set_vim(self, on: bool, tell: Callable[[str], None]) -> None:
-        """Have vim's keys or not; `tell` takes the mode."""
+        """Switch vim keys on or off; `tell` takes the mode."""
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeys
 

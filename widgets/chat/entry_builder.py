@@ -41,8 +41,17 @@ from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.entries.program_entries import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
+from widgets.chat.entries.message_entries import (
+    AnswerEntry,
+    CommandEntry,
+    CompactionEntry,
+    InterventionEntry,
+    NoticeEntry,
+    QuestionEntry,
+    ReasoningEntry,
+    TurnEndEntry,
+    UserEntry,
+)
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry, call_target
 
@@ -197,7 +206,7 @@ class EntryBuilder:
         return [*changes, *kept]
 
     def _drop_stream(self) -> list[Change]:
-        """Take away what streamed in and was never recorded."""
+        """Remove streamed text that was never recorded."""
         changes = self._drops(kept=())
         self._forget_stream()
         return changes
@@ -233,7 +242,7 @@ class EntryBuilder:
         return changes
 
     def _assistant_discarded(self, event: AssistantMessage) -> list[Change]:
-        """An attempt that failed; attempts are recorded together with the one that succeeded."""
+        """Return the entry of a failed attempt; attempts are recorded together with the one that succeeded."""
         key = self._discarded.pop(0) if self._discarded else None
         if key is None and event.text:
             key = self._key("answer")
@@ -387,7 +396,7 @@ class EntryBuilder:
 
 
 def key_of(log: Iterable[Event], event_id: int) -> str:
-    """The key of the entry that a log's event is shown by; empty for one that is not shown."""
+    """Return the key of the entry that shows an event; empty for a hidden one."""
     builder, found = EntryBuilder(), ""
     for event in log:
         changes = builder.event(event)
@@ -397,7 +406,7 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
 
 
 def _told(event: Event, key: str) -> list[TranscriptEntry]:
-    """The entries of an event that says all by itself."""
+    """Return the entries of an event that needs no others."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))

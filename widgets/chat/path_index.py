@@ -31,7 +31,7 @@ _BEFORE_WORD = r"[_\-. ]"
 
 
 class SearchCancelled(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Best:
 
 
 class PathIndex:
-    """Searched by one thread while another lists the paths anew."""
+    """Index of paths, searched by one thread while another refreshes it."""
 
     def __init__(self) -> None:
         self._blocks: tuple[_Block, ...] = ()
@@ -155,7 +155,7 @@ class PathIndex:
         """All matches of a query in these blocks, where they are few."""
 
     def refresh(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
-        """List the paths anew, block by block in the place of what was listed before.
+        """List the paths again, replacing the index block by block.
 
         Args:
             paths: In the order in which they are offered where nothing else decides.

@@ -131,7 +131,7 @@ def _copied(line: StyledLine, start: int, end: int) -> str:
 
 
 def moved(selection: Selection, rows: int) -> Selection:
-    """The selection of the same text so many rows further down."""
+    """Return the selection of the same text moved down by some rows."""
     return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
 
@@ -210,7 +210,7 @@ class Transcript(StripView, can_focus=True):
         return self._layout.empty_copy()
 
     def show_layout(self, layout: TranscriptLayout) -> None:
-        """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
+        """Show a whole session in place of another, from the end; nothing above the screen is laid out."""
         layout.match(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
@@ -310,7 +310,7 @@ class Transcript(StripView, can_focus=True):
         self.scroll_to(y=row, animate=False, immediate=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Lay out what came into view; scrolling up stops following, reaching the end resumes it."""
+        """Lay out rows that came into view; scrolling up stops following, reaching the end resumes it."""
         super().watch_scroll_y(old_value, new_value)
         if self._moving or round(old_value) == round(new_value):
             return
@@ -430,7 +430,7 @@ class Transcript(StripView, can_focus=True):
             self.move_cursor(index)
 
     def _step(self, direction: int) -> None:
-        """To the next entry; through one that is higher than the screen a few rows at a time."""
+        """Move to the next entry; through one higher than the screen by a few rows at a time."""
         if self._cursor.slot is None:
             self.on_focus()
             return

@@ -173,14 +173,14 @@ class InputOrder:
             await self._hand_on()
 
     def _writes_on(self, before: "FollowedEvent") -> bool:
-        """Whether what comes next is a letter for the field that has just got one."""
+        """Return whether the next event is a letter for the field that just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
             return False
         field = self._app.focused if self._app.screen_stack else None
         return isinstance(field, TextArea) and field is before.focused
 
     async def _hand_on(self) -> None:
-        """Hand on what comes next; called by the app's own task alone, so never while it is at it."""
+        """Deliver the next event; called by the app's own task only."""
         if self._followed is not None:
             self._followed.leave()
         self._followed = None
@@ -226,7 +226,7 @@ class OrderedApp(App[None]):
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:
-        """Press a key for the user, who clicked its name."""
+        """Press a key for the user, who clicked its hint."""
         self.input.press(key)
 
 
@@ -316,7 +316,7 @@ class FollowedEvent:
             await self._end()
 
     def _look_after(self) -> None:
-        """Go on without a widget that was removed, and give up on one that is busy for too long."""
+        """Skip removed widgets, and give up on one that is busy for too long."""
         self._looks += 1
         self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
         if self._looks == _LOOKS:

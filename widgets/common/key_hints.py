@@ -103,7 +103,7 @@ class HintLine(Widget):
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight what a click would press."""
+        """Highlight the hint under the mouse."""
         target = self._target_of(event)
         self.hovered = None if target is None else target[0]
 

@@ -46,7 +46,7 @@ class Splitter(Widget):
 
     @dataclass
     class Dropped(Message):
-        """The line was let go."""
+        """The line was dropped."""
 
         splitter: "Splitter"
 

@@ -81,7 +81,7 @@ class StripView(ScrollView):
         return self.size, self.scroll_offset
 
     def _move_bar(self) -> None:
-        """Draw the scroll bar anew if it looks different: in a long text one row more or less doesn't show."""
+        """Redraw the scroll bar if it looks different: in a long text one row more or less doesn't show."""
         if not self._bar_moves:
             return
         self._bar_moves = False

@@ -8,8 +8,8 @@ from app.proposals.values.models import FileDiff
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
 from widgets.diff.diff_rows import texts_of
+from widgets.diff.display_cells import widest
 from widgets.diff.line_marks import moved_lines
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import left_out
 
@@ -100,7 +100,7 @@ class BackgroundJobs:
             self._redraw()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
-        """Find what of a large change differs in white space alone, in a thread."""
+        """Find the whitespace-only changes of a large diff, on a thread."""
         found = await asyncio.to_thread(left_out, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found

@@ -216,7 +216,7 @@ class CodePainter:
         return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
 
     def _is_same(self, row: LineRow) -> bool:
-        """Whether both texts have the same on a row of context; where white space is left out, they may not."""
+        """Return whether both texts are equal on a context row; with hidden white space they may not be."""
         file, _, _ = row.newest
         return (
             row.old is None

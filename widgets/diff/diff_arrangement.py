@@ -290,7 +290,7 @@ def arrange(
 def _wrapped(
     segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
-    """Segments whose lines take as many rows as they need; long ones come in pieces."""
+    """Yield segments whose lines take as many rows as they need; long ones in pieces."""
     for segment in segments:
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment

@@ -39,7 +39,7 @@ _STATE_WORDS = {
 
 
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
-    """One line for each file whose added lines or name hold something that a reader can't see or could mistake."""
+    """Yield one line for each file whose added lines or name contain invisible or misleading text."""
     warned = [(change.path, words) for change in changes for words in change.warnings]
     for path, words in warned[:_MOST_WARNINGS]:
         yield NoteRow(-1, f"{path}: {words}", "warning")

@@ -15,7 +15,7 @@ from app.proposals.text.line_comparison import (
     pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.text.homoglyphs import find_lookalikes
+from app.text.deceiving_text import find_lookalikes
 from widgets.common.same_start import common_prefix_length
 from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
@@ -50,7 +50,7 @@ class _Changed(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Lines that are equal on both sides, by their numbers among all that were removed and all that were added."""
+    """Equal lines on both sides, by their numbers among all removed and all added lines."""
 
     source: int
     target: int
@@ -169,7 +169,7 @@ def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequen
 
 
 def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
-    """The block, if it says enough and at least half of it is the same; else those of its runs that say enough."""
+    """Yield the block, if it is significant and at least half of it is equal; else its significant runs."""
     same = sum(run.length for run in block)
     last, first = block[-1], block[0]
     lines = last.length + max(last.source - first.source, last.target - first.target)

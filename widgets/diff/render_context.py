@@ -8,10 +8,11 @@ from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
-from widgets.diff.display_cells import DisplayText, Spans, display
-from widgets.diff.line_marks import LineMarks
-from widgets.diff.line_measuring import (
+from widgets.diff.display_cells import (
+    DisplayText,
+    Spans,
     breaks,
+    display,
     display_around,
     kept_of_change,
     kept_of_context,
@@ -19,6 +20,7 @@ from widgets.diff.line_measuring import (
     widest,
     wrap_words,
 )
+from widgets.diff.line_marks import LineMarks
 from widgets.diff.syntax_tokens import SyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]
@@ -103,7 +105,7 @@ class RenderContext:
         return max(8, self.width - 8)
 
     def counts(self, hunk: Hunk) -> bool:
-        """Whether an approval would write a hunk, or has; what of it was not seen matters then."""
+        """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
     def left_out_row(self, row: LineRow) -> bool:

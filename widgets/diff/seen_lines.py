@@ -74,7 +74,7 @@ class SeenLines:
             self.note(hunk, number)
 
     def inherit(self, whole: Hunk, part: Hunk) -> None:
-        """A hunk was cut: what was seen of it has been seen of the part."""
+        """Copy the seen lines of a hunk to a part that was split off."""
         for number in range(changed_lines(part)):
             if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
@@ -117,7 +117,7 @@ class SeenLines:
 
 
 def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
-    """The spans with one more; those that touch become one."""
+    """Return the spans with one more; touching spans are joined."""
     start, end = new
     if start >= end:
         return list(spans)
@@ -130,7 +130,7 @@ def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
 
 
 def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
-    """The first wanted character that is in none of the spans."""
+    """Return the first wanted character outside all spans; None if there is none."""
     for start, end in wanted:
         at = start
         for low, high in spans:
@@ -156,7 +156,7 @@ class UnseenLine(NamedTuple):
 
 
 class UnseenLines:
-    """Counts what of a scene was not seen, and finds it.
+    """Counts and finds the unseen lines of a diff.
 
     Hunks that are left out, and those that were decided while others wait, don't count.
     """
@@ -179,7 +179,7 @@ class UnseenLines:
         return self._counted[file]
 
     def note(self, row: LineRow, lines: int) -> None:
-        """So many of the lines on a row of a hunk have been seen now."""
+        """Record that `lines` more lines on a row of a hunk have been seen."""
         if row.hunk is None or row.file not in self._counted:
             return
         if self._scene.counts(self._scene.diffs[row.file].change.hunks[row.hunk]):
@@ -241,7 +241,7 @@ _PROBES = 3
 
 
 class SeenRecorder:
-    """Watches what a widget draws of a sheet."""
+    """Records what a widget draws of a diff."""
 
     def __init__(self, sheet: DiffModel, widget: Widget) -> None:
         self._sheet = sheet
@@ -255,7 +255,7 @@ class SeenRecorder:
         self.unseen = UnseenLines(sheet.scene, self.seen)
 
     def begin(self, seen: SeenLines | None = None) -> None:
-        """Another change is shown, or the same as it is now; `seen` is what of it was on screen before."""
+        """Begin to record a change; `seen` are its lines that were on the screen before."""
         self.seen = SeenLines() if seen is None else seen
         self.reset()
         self.count_anew()
@@ -274,7 +274,8 @@ class SeenRecorder:
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 
     def note(self, first: int, last: int, top: int) -> bool:
-        """Take in a frame whose first line is `top`, of which these lines were drawn; whether any was unseen."""
+        """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
+        unseen."""
         sheet, seen = self._sheet, self.seen
         if self._painted_at != sheet.scene.scroll:
             self._painted_at = sheet.scene.scroll

@@ -119,7 +119,7 @@ def _indentation(line: str) -> str:
 
 
 def _spoken(text: str, *, joins: bool) -> str:
-    """A line without the white space that says nothing."""
+    """Return a line without white space that has no meaning."""
     return "".join(_pieces(text, joins=joins))
 
 
@@ -182,7 +182,7 @@ def _bare(lines: Sequence[str]) -> list[str]:
 
 
 def _append(changes: list[LineChange], change: LineChange) -> None:
-    """Add a change; one that follows the last without a line between is a part of it."""
+    """Add a change; one that directly follows the last is joined to it."""
     if changes and changes[-1].old_end == change.old_start and changes[-1].new_end == change.new_start:
         last = changes.pop()
         change = LineChange(last.old_start, change.old_end, last.new_start, change.new_end)

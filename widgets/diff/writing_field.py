@@ -26,15 +26,15 @@ async def _as_it_is(text: str) -> str:
 
 
 class WritingArea(TextArea):
-    """A text area whose keys to send and to close are the field's."""
+    """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
 
     class SendPressed(Message):
-        """The text is to be handed on."""
+        """The user wants to send the text."""
 
     class ClosePressed(Message):
-        """The field is to go away."""
+        """The user wants to close the field."""
 
     def __init__(self, send_title: str) -> None:
         super().__init__(soft_wrap=True, show_line_numbers=False)
@@ -46,7 +46,7 @@ class WritingArea(TextArea):
         return self._send_title if action == "send" else ""
 
     async def on_key(self, event: events.Key) -> None:
-        """Enter sends, before the text takes it; one that came in one read with other keys is a part of the text."""
+        """Send on Enter, before the text gets it; an Enter that was read together with other keys is text."""
         if event.key != "enter" or isinstance(event, JoinedKey):
             return
         bound = self.screen.active_bindings.get(event.key)
@@ -139,7 +139,7 @@ class WritingField(Vertical):
 
     @dataclass
     class Closed(Message):
-        """The user left; the draft is kept by whoever listens."""
+        """The user closed the field; the listener keeps the draft."""
 
         field: "WritingField"
         subject: str
@@ -185,7 +185,7 @@ class WritingField(Vertical):
         return self.has_class("shown")
 
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
-        """Show the field, empty or with a draft, and let the user type."""
+        """Show the field, empty or with a draft, and focus it."""
         self.subject = subject
         self.query_one(".writing--title", Static).update(title)
         lines = self.query_one(".writing--context", Static)
@@ -198,7 +198,7 @@ class WritingField(Vertical):
         self.screen.set_focus(area)
 
     def close(self) -> str:
-        """Hide the field; gives back what was typed."""
+        """Hide the field; return its text."""
         draft = self.query_one(WritingArea).text
         self.remove_class("shown")
         return draft

@@ -89,7 +89,7 @@ def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
 
 
 def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
-    """The findings on lines of these diffs; those that were there before say so."""
+    """Return the findings on lines of these diffs; older ones say so."""
     if checked is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}

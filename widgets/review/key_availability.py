@@ -30,7 +30,7 @@ class GracePeriod:
         """Why it is not open, and what to do, if it isn't."""
 
     def watch(self, subject: Hashable) -> bool:
-        """Note what would be decided now; return whether it is new."""
+        """Set the subject of the next decision; return whether it is new."""
         if subject == self._subject:
             return False
         self._subject = subject
@@ -38,7 +38,7 @@ class GracePeriod:
         return True
 
     def restart(self, why: str) -> None:
-        """Begin the grace period anew, with the same subject."""
+        """Restart the grace period for the same subject."""
         self.why = why
         self._since = self._clock()
 

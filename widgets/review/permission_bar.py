@@ -22,7 +22,7 @@ from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.line_measuring import wrap_words
+from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
 from widgets.review.review_state import ReviewState
@@ -120,7 +120,7 @@ class PermissionBar(ComposerQuestion):
         self.refresh(layout=True)
 
     def lose_picture(self) -> None:
-        """Let no key answer before all this was painted anew."""
+        """Ignore keys until the request has been painted again."""
         self.sight.lose()
         self.refresh()
 
@@ -259,7 +259,7 @@ class PermissionBar(ComposerQuestion):
 
     @property
     def _is_seen(self) -> bool:
-        """Whether all that is asked was on the screen when the key or click came."""
+        """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival(self.app)
         return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
 

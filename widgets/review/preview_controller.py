@@ -10,11 +10,11 @@ from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
-from widgets.review.chosen_hunks import pending_among
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
 from widgets.review.review_writing import placed, top_notes
+from widgets.review.unfinished_review import pending_among
 
 Written = tuple[tuple[object, ...], ...]
 """What an approval would write, as a value to compare."""
@@ -108,7 +108,7 @@ class PreviewController:
         self.show_choice()
 
     def toggle_order(self) -> str:
-        """Show the files in the other order, with the cursor on the same line; says which that is."""
+        """Show the files in the other order, with the cursor on the same line; return the name of the order."""
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
@@ -136,7 +136,7 @@ class PreviewController:
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
     def show_left_out(self) -> None:
-        """Mark what an approval would not write."""
+        """Mark the hunks that an approval would not write."""
         self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
     def show_choice(self) -> None:
@@ -149,12 +149,12 @@ class PreviewController:
             self.show_findings()
 
     def show_findings(self) -> None:
-        """Put what checks found at its lines."""
+        """Show the findings of checks at their lines."""
         if self._view.diffs and not self.comparing:
             self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
 
     def restore_drafts(self, key: str) -> None:
-        """Have the remarks at hand that were put aside before they were saved."""
+        """Restore comments that were kept before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
         self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
 

@@ -27,22 +27,13 @@ from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
-from widgets.diff.diff_messages import (
-    AskWanted,
-    CameOnScreen,
-    ComparisonWanted,
-    HunkClicked,
-    NoteClicked,
-    NothingUnseen,
-    OrderWanted,
-    ViewMoved,
-)
 from widgets.diff.diff_pane import DiffPane
+from widgets.diff.diff_view import DiffView
 from widgets.diff.file_list import FileList
 from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
-from widgets.review.approval_pane import ApprovalPane
+from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel
 from widgets.review.key_availability import (
     CHECKS,
@@ -55,14 +46,20 @@ from widgets.review.key_availability import (
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_queue import ReviewQueue
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
 from widgets.review.side_threads import as_feedback
 from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
-from widgets.review.verdict_handler import VerdictHandler
-from widgets.review.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
+from widgets.review.verdicts import (
+    VerdictHandler,
+    approve,
+    approve_all,
+    can_be_asked_anew,
+    deny,
+    deny_all,
+    deny_in_words,
+)
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
@@ -153,7 +150,7 @@ class Review(Column):
         )
 
     def on_mount(self) -> None:
-        """Show what there is."""
+        """Show the present state."""
         for field in self.query(WritingField):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
@@ -163,20 +160,20 @@ class Review(Column):
         self.preview.show_current()
 
     def on_resize(self) -> None:
-        """Share the height between the panes; where there is hardly any, say that."""
+        """Share the height between the panes; show a notice where there is hardly any."""
         self.query_one("#too-small").display = self.is_too_small
         self.pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
     def is_too_small(self) -> bool:
-        """Whether the terminal has no room for what would be decided."""
+        """Return whether the terminal is too small to show what would be decided."""
         return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
 
     # What the application tells
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
+        """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
         before = self.state.current
         known = set(self.state.keys)
         self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
@@ -203,7 +200,7 @@ class Review(Column):
             self.draw()
 
     def set_checks(self, checked: ProposalChecks) -> None:
-        """Take what the checks say of a proposal by now."""
+        """Take the present check results of a proposal."""
         self.state.checks[checked.proposal] = checked
         if checked.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
@@ -221,7 +218,7 @@ class Review(Column):
         self.preview.show_notes()
 
     def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
-        """Take what a proposal does at each of the comments on the version before."""
+        """Take the proposal's effects on each comment on its former version."""
         self.state.unsaid.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
@@ -240,12 +237,12 @@ class Review(Column):
         return self._keys
 
     def shows_all_of(self, key: str) -> bool:
-        """Whether there is room for all that a tool asks, and that is shown."""
+        """Return whether the whole permission request fits and is shown."""
         view = self.view
         return self.state.current == key and 0 < view.rows.height <= view.size.height
 
     def show_permission(self) -> bool:
-        """Show what a tool waits for, which has the keys then; whether that was not shown."""
+        """Show the open permission request, which then has the keys; return whether it was not shown before."""
         if not self.state.permission_first:
             return False
         self.state.show_permission()
@@ -299,7 +296,7 @@ class Review(Column):
     def show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
-        """Say in one line what a decision came to, or what went wrong.
+        """Show the outcome of a decision, or a problem, in one line.
 
         Args:
             text: `P1 written: a.py.`
@@ -351,7 +348,7 @@ class Review(Column):
         self.draw()
 
     def draw(self) -> None:
-        """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
+        """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.shows(proposal)
@@ -377,7 +374,7 @@ class Review(Column):
             self.refresh_bindings()
 
     def draw_approvals(self) -> None:
-        """Draw the lower pane anew."""
+        """Redraw the lower pane."""
         question = self.deciding.question
         self.pane.show_question(None if question is None else question_line(question, self.key_of))
         # A class would have all that is inside styled again.
@@ -439,7 +436,7 @@ class Review(Column):
 
     @property
     def named_keys(self) -> frozenset[str]:
-        """The actions whose keys are named above the list now."""
+        """Return the actions whose keys are shown above the list."""
         return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
 
     def key_of(self, action: str) -> str:
@@ -447,7 +444,7 @@ class Review(Column):
         return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
 
     def keys_to(self, action: str) -> str:
-        """The key of an action, after the one that leads here while the focus is elsewhere."""
+        """Return the key of an action, after the one that leads here while the focus is elsewhere."""
         return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
 
     def _key_in_headline(self, action: str) -> str:
@@ -457,7 +454,7 @@ class Review(Column):
     def _first_key(self, action: Action) -> str:
         return key_name(keys_of(action, self._keys)[0])
 
-    @on(CameOnScreen)
+    @on(DiffView.CameOnScreen)
     @on(ReviewQueue.Turned)
     def _count_unseen(self) -> None:
         if self.deciding.asks_anew():
@@ -465,17 +462,17 @@ class Review(Column):
         else:
             self.draw_approvals()
 
-    @on(OrderWanted)
+    @on(DiffView.OrderWanted)
     def _turn_order(self) -> None:
         self.show_notice(self.preview.toggle_order())
         self.draw()
 
-    @on(NothingUnseen)
+    @on(DiffView.NothingUnseen)
     def _say_all_was_seen(self) -> None:
         self.pane.show_outcome(safe("Everything that would be written has been on screen."))
 
-    @on(NoteClicked)
-    def _tick(self, event: NoteClicked) -> None:
+    @on(DiffView.NoteClicked)
+    def _tick(self, event: DiffView.NoteClicked) -> None:
         if event.key == AUTHORS_WORDS:
             self.preview.toggle_description()
             return
@@ -542,11 +539,11 @@ class Review(Column):
         self.post_message(review_messages.ChecksWanted(self.state.current))
 
     def action_show_checks(self) -> None:
-        """Show what the checks have printed."""
+        """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
     def action_send_findings(self) -> None:
-        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        """Deny the proposal with the findings of the checks as feedback; the model continues."""
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
@@ -677,7 +674,7 @@ class Review(Column):
             self.post_message(review_messages.Redo(proposal.id))
 
     def answer_by_name(self, key: str, action: str) -> None:
-        """Answer what a tool asks, by the name of an action, where that was asked beside the chat."""
+        """Answer a permission request by the name of an action, from the bar beside the chat."""
         if key not in self.state.permissions.asked:
             return
         if action == "deny":
@@ -741,7 +738,7 @@ class Review(Column):
             self.readiness.named = False
 
     async def perform(self, action: str) -> None:
-        """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
+        """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
         await self.readiness.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
@@ -773,8 +770,8 @@ class Review(Column):
                 self.show_notice("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
 
-    @on(HunkClicked)
-    def _toggle_clicked(self, event: HunkClicked) -> None:
+    @on(DiffView.HunkClicked)
+    def _toggle_clicked(self, event: DiffView.HunkClicked) -> None:
         self._toggle([event.hunk])
 
     def _toggle(self, ids: Sequence[str]) -> None:
@@ -849,7 +846,7 @@ class Review(Column):
     # Words
 
     def action_request_changes(self) -> None:
-        """Write what should be different; sending it denies the proposal."""
+        """Write feedback; sending it denies the proposal."""
         if not self._decides(writes=True) or self.deciding.question is not None:
             return
         if self.writing.open():
@@ -910,18 +907,18 @@ class Review(Column):
 
     # Side questions
 
-    @on(AskWanted)
+    @on(DiffView.AskWanted)
     def action_ask(self) -> None:
         """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
         opened = self.asking.open_at_cursor()
         self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
 
-    @on(ViewMoved)
+    @on(DiffView.ViewMoved)
     def _follow_view(self) -> None:
         self.asking.go_to_sought()
 
     def show_thread(self, place: ThreadAnchor) -> None:
-        """Show what was asked at a place, and where that is, as soon as its diff is there."""
+        """Show a thread and its place, as soon as the diff is loaded."""
         self.show_notice("")
         self.asking.show_thread(place)
 
@@ -964,9 +961,9 @@ class Review(Column):
 
     # Versions
 
-    @on(ComparisonWanted)
+    @on(DiffView.ComparisonWanted)
     def action_toggle_versions(self) -> None:
-        """The version before against this one, or back to what an approval would write."""
+        """Compare with the former version, or return to what an approval would write."""
         proposal = self.state.proposal
         if proposal is None:
             return

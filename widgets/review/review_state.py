@@ -10,13 +10,18 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
+from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import lines_of
 from widgets.diff.seen_lines import SeenLines
-from widgets.review.chosen_hunks import ChosenHunks, pending_among
-from widgets.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
+from widgets.review.unfinished_review import (
+    ChosenHunks,
+    Remark,
+    ReviewFeedback,
+    UnfinishedReview,
+    moved,
+    pending_among,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class ReviewDraft:
             remarks.sort(key=lambda item: (item.path, item.line))
 
     def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
-        """Return what goes with a decision on these hunks, or on all that are pending.
+        """Return the feedback for a decision on these hunks, or on all pending ones.
 
         A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
         """
@@ -150,7 +155,7 @@ class ReviewDraft:
             known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
-        """Note what went to the model with a decision."""
+        """Remember the feedback that was sent to the model with a decision."""
         if words.comments:
             self.sent[key] = (*self.sent.get(key, ()), *words.comments)
 
@@ -183,7 +188,7 @@ class UnseenParts:
 
 
 class SeenTracker:
-    """Remembers what the user has seen."""
+    """Remembers which parts of proposals the user has seen."""
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
@@ -196,7 +201,7 @@ class SeenTracker:
         return self._seen.setdefault(proposal.id, SeenLines())
 
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
-        """Return what has never been on screen, without excluded hunks."""
+        """Return the parts that have never been on the screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
         lines = of = 0
         paths: list[str] = []
@@ -208,7 +213,7 @@ class SeenTracker:
         return UnseenParts(lines, of, tuple(paths))
 
     def note_bases(self, proposal: Proposal) -> None:
-        """The proposal is shown as it is now; what was re-based since the last time is remembered."""
+        """Remember the bases of the shown proposal, to notice a later re-base."""
         now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
         before = self._bases.get(proposal.id, now)
         self._bases[proposal.id] = now
@@ -339,14 +344,14 @@ class ReviewState:
             self.advance()
 
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
-        """Whether something else is to be shown than this."""
+        """Return whether another item must be shown."""
         if not shown.state.is_pending:
             return was_waiting or not self.picked
         stays = attended or self.picked or bool(self.unsaid.feedback_for(shown))
         return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
-        """List what comes from the next origin alone, after the last everything again."""
+        """List only the next origin; after the last one, all again."""
         self.origins.select_next()
         self.update(self.origins.everything.values())
 
@@ -356,12 +361,12 @@ class ReviewState:
         return bool(self.permissions.asked) and self.current not in self.permissions.asked
 
     def show_permission(self) -> None:
-        """Show what a tool waits for longest."""
+        """Show the oldest permission request."""
         if self.permission_first:
             self.aside, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
-        """Show what was shown before, or the next item that waits."""
+        """Return to the former item, or to the next one that waits."""
         if self.permissions.asked or self.aside not in self._positions:
             self.current = ""
             self.advance()
@@ -422,7 +427,7 @@ class ReviewState:
         return self.permissions.form(self.current)
 
     def queue_position(self, key: str) -> int:
-        """Place in the queue, from 1; 0 for what doesn't wait."""
+        """Return the position in the queue, from 1; 0 for an item that does not wait."""
         if key in self.permissions.asked:
             return list(self.permissions.asked).index(key) + 1
         position = self._positions.get(key)

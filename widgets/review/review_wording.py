@@ -1,4 +1,4 @@
-"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
+"""Words of the approval pane: rows of the queue, and the lines about the current item and its keys."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +10,8 @@ from textual.style import Style
 from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
 from widgets.review.review_state import ReviewState, permission_scopes
@@ -64,13 +63,13 @@ def title_of(proposal: Proposal, style: str = "") -> Content:
 
 
 def actions_on(lines: Sequence[Content]) -> frozenset[str]:
-    """The actions whose chips are on these lines."""
+    """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
     return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
 
 
 def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
-    """A key and what it does; a click on it does the same."""
+    """Return a clickable key with its description."""
     label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
     return label.stylize(Style.from_meta({ACTION: action}))
 
@@ -263,7 +262,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
-    """The keys that decide on a proposal, each with all that it does."""
+    """Return the keys that decide on a proposal, each with its description."""
     part = state.chosen.chosen_part(proposal)
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")

@@ -41,7 +41,7 @@ _QUOTED_LINES = 3
 
 
 def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
-    """The remarks whose file and line are in these diffs."""
+    """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
     for remark in remarks:
@@ -52,14 +52,14 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
 
 
 def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
-    """The remark with the lines around it as they are shown now, which is what its words are about."""
+    """Return the comment with the shown lines around it."""
     diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
     return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
 def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
-    """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
-    and comments on the version before.
+    """Return the notes above the first file: its summary, its author's words, moved parts since the last time, and
+    comments on the former version.
 
     Args:
         state: What is known of it.
@@ -129,7 +129,7 @@ class FeedbackField(WritingField):
         super().__init__("send to the model", id="feedback")
 
     def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
-        """Ask what should be different about a proposal."""
+        """Ask for feedback on a proposal."""
         title = Content.assemble(f"Request changes to {proposal.id}  ", safe(proposal.summary, "$foreground 65%"))
         context = [
             Content.assemble(safe(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe(remark.text))
@@ -216,7 +216,7 @@ class ReviewWriting:
         return words
 
     def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
-        """The files that the user names. What they quote is somebody else's words, which name nothing for them."""
+        """Return the files that the user names, without those in quoted text."""
         texts = (words.feedback, *(comment.text for comment in words.comments))
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.mentions("\n".join(own))
@@ -232,7 +232,7 @@ class ReviewWriting:
         self.keep(key)
 
     def strand(self) -> None:
-        """Hand on the words about what does not wait any more, unless they are being written."""
+        """Release feedback on proposals that no longer wait, unless it is being edited."""
         unsaid = self._state.unsaid
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
@@ -241,7 +241,7 @@ class ReviewWriting:
                 self.keep(key)
 
     def end(self, key: str) -> None:
-        """The field was closed; what was written about a permission that is gone is handed on."""
+        """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
         self.strand()
@@ -252,7 +252,7 @@ class ReviewWriting:
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
 
     def _hand_on(self, text: str) -> None:
-        """Let go of words whose subject is gone."""
+        """Send words without a subject to the composer."""
         if text.strip():
             self._post(FeedbackOrphaned(text))
 

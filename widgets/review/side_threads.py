@@ -6,8 +6,7 @@ from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
 from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, side_exchanges
 from app.conversation.token_totals import TokenTotals
 from widgets.chat.entries.entry_base import TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
-from widgets.chat.entries.program_entries import NoticeEntry
+from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
 from widgets.chat.markdown.styled_lines import seconds
 from widgets.common.figures import format_dollars, format_tokens
 
@@ -16,7 +15,7 @@ _UNANSWERED = "No answer came of it. Ask again if you still want to know."
 
 
 class SideThreads:
-    """Every side question that is known here, with what has come of it so far."""
+    """All known side questions with their answers."""
 
     def __init__(self) -> None:
         self._known: dict[str, SideExchange] = {}
@@ -25,14 +24,14 @@ class SideThreads:
         """What has come of the answers that are awaited here."""
 
     def load(self, events: Iterable[EventBase]) -> None:
-        """Take what the store has of a proposal."""
+        """Add stored questions of a proposal."""
         for exchange in side_exchanges(events):
             known = self._known.get(exchange.question.uid)
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
 
     def take(self, update: SideUpdate) -> ThreadAnchor | None:
-        """Take what the session says; returns what it is about, if that is known."""
+        """Handle an update; return the place of its question, if known."""
         match update:
             case Recorded(event=SideQuestion() as question):
                 self._known[question.uid] = SideExchange(question)
@@ -101,7 +100,7 @@ def took_of(answer: SideAnswer) -> str:
 
 
 def as_feedback(one: SideExchange) -> str:
-    """A question and its answer as the user's words, which say whose words are in them."""
+    """Return a question and its answer as the user's words, with their authors named."""
     quoted = "\n".join(f"> {line}".rstrip() for line in one.answered.splitlines())
     subject = one.question.subject
     return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"

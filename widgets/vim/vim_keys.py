@@ -61,7 +61,7 @@ class VimKeys:
         self._say()
 
     def take(self, event: events.Key) -> bool:
-        """Do what the key means; whether it means anything here."""
+        """Handle a key; return whether it has a meaning here."""
         key = event.character if event.is_printable and event.character else event.key
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from widgets.vim import vim_machine
-from widgets.vim.motions import LastSearch, TextRange, find_target, operator_range
+from widgets.vim.motions import (
+    MOTIONS,
+    SEARCHES,
+    LastSearch,
+    TextRange,
+    VimCommand,
+    find_target,
+    operator_range,
+    parse_keys,
+)
 from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
-from widgets.vim.vim_commands import MOTIONS, SEARCHES, VimCommand, parse_keys
 
 INDENT = "    "
 MOST_PUT = 10_000_000
@@ -119,7 +127,7 @@ class UndoHistory:
         self._after: list[tuple[str, int]] = []
 
     def keep(self, text: str, cursor: int) -> None:
-        """Keep what a change begins with."""
+        """Keep the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
         size = sum(len(kept) for kept, _ in self._before)
@@ -235,7 +243,7 @@ class Vim:
         self._history = UndoHistory()
 
     def forget(self) -> None:
-        """The text has changed by other hands: what was before it is not to be taken back."""
+        """Forget the history: the text was changed from outside."""
         self._history = UndoHistory()
 
     @property
@@ -468,7 +476,7 @@ class Vim:
         return max(line_start(text, cursor), cursor - 1)
 
     def _repeat(self, text: str, at: int) -> tuple[str, int]:
-        """The last change once more, with what was typed in it."""
+        """Repeat the last change, with the text typed in it."""
         keys, inserted, extent = self._last, self._inserted, self._extent
         command = parse_keys(keys, visual=extent is not None) if keys else "none"
         if isinstance(command, str):

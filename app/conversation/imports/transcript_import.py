@@ -207,7 +207,7 @@ def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -
 
 
 def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[Mapping[str, Any]]:
-    """The lines without those that the user went back from: a line names the one before it."""
+    """Return the lines without abandoned branches: each line names the one before it."""
     at = {line["uuid"]: number for number, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
     spoken = [number for number, line in enumerate(lines) if _is_spoken(line) and isinstance(line.get("uuid"), str)]
     if not spoken:

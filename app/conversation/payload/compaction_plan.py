@@ -241,7 +241,7 @@ def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) 
 
 
 def _last_answer(events: Sequence[Event]) -> int:
-    """Position of the last response: what comes before it has been seen by the model."""
+    """Return the position of the last response: the model has seen everything before it."""
     answers = (position for position in range(len(events) - 1, -1, -1) if _is_answer(events[position]))
     return next(answers, 0)
 
@@ -375,7 +375,7 @@ def summary_payload(
 
 
 def _fitting(events: list[Event], tokens: int) -> list[Event]:
-    """Without the oldest events that do not fit; what was summarised before keeps its summary."""
+    """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
     room = tokens
     for position in range(len(events) - 1, -1, -1):
         room -= event_tokens(events[position]) - images_tokens(events[position])

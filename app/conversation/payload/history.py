@@ -32,7 +32,7 @@ from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
 from app.images.image import Image, quoted_names
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ class HistoryReader:
         return record
 
     def _withdraw(self, note: Note) -> None:
-        """Leave a note out that no longer applies."""
+        """Remove a note that no longer applies."""
         self.changed_earlier |= any(
             note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
         )

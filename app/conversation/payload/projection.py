@@ -37,18 +37,19 @@ from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_s
 from app.images.image import Image
 from app.llm.values.profile import Profile, accepted_tools
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
     Item,
+    ItemWriter,
     ModelTurn,
     OpaqueEcho,
     SystemText,
     UserText,
+    WireMessages,
     tag_text,
 )
-from app.llm.wires.wire import ItemWriter, WireMessages
 from app.llm.wires.wire_registry import wire_for
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
@@ -341,7 +342,7 @@ def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, imag
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """The beginning of a log as messages, with all that the projection of what comes after it depends on."""
+    """The beginning of a log as messages, with everything that the projection of the rest depends on."""
 
     key: tuple[Any, ...]
     events: tuple[Event, ...]
@@ -389,7 +390,7 @@ class KeptProjection:
             return payload
 
     def _continued(self, prefix: _Prefix, events: tuple[Event, ...], facts: PayloadInputs) -> Payload | None:
-        """The payload from what is kept; None if an event behind that changes it."""
+        """Return the payload based on the kept prefix; None if a later event changes the prefix."""
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
@@ -458,7 +459,7 @@ def _kept_characters(profile: Profile) -> int:
 
 
 def _with_aside(history: History, aside: SideRequestInputs) -> History:
-    """The history with a side question at its end, in the place of the notes for the request that it isn't."""
+    """Return the history with a side question at its end, without the notes for the model's own turn."""
     items: list[HistoryItem] = [*history.items, Omission(UNANSWERED_YET), Note(aside.note)]
     for question, answer in aside.earlier:
         items += [UserWords(question), ModelResponse(answer, AssistantMessage(text=answer))]

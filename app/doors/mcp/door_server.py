@@ -87,7 +87,7 @@ def identify_caller(
 
 
 def _parent_name() -> str:
-    """The name of the program that started this process; empty for an interpreter, or if the system doesn't tell."""
+    """Return the name of the parent process; empty for an interpreter, or if the system doesn't tell."""
     try:
         name = _text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
     except OSError:
@@ -144,7 +144,7 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
 
 
 class MessageWriter:
-    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped.
+    """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
         descriptor: Where to.
@@ -205,7 +205,7 @@ class RunningCall:
         self._send = send
 
     def progress(self, done: float, total: float, message: str) -> None:
-        """Tell the host that the call goes on, if it asked for that; `done` must grow from one to the next."""
+        """Tell the host that the call goes on, if it asked for progress; `done` must grow each time."""
         if isinstance(self._token, str | int) and not self.stop.is_set():
             params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -242,7 +242,7 @@ class DoorServer:
         self._lock = threading.Lock()
 
     def receive(self, line: bytes | None) -> None:
-        """Take one line of the host, answer it or begin to; None for one that was too long."""
+        """Handle one line of the host; None stands for a line that was too long."""
         if line is not None and not line.strip():
             return
         try:
@@ -426,6 +426,6 @@ def _capabilities() -> Message:
 
 
 def _with_metadata(result: Message, *, cached: bool = False) -> Message:
-    """A result as 2026-07-28 has it: whole, by whom, and for how long it may be kept."""
+    """Return a result in the form of version 2026-07-28: complete, with its server, and how long it may be kept."""
     stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
     return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

@@ -36,7 +36,7 @@ def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> 
 
 
 def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return the rule: a server that says this needs these changes."""
+    """Return a rule: a server whose message matches needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
@@ -403,7 +403,8 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
+    """Yield corrections for templates with rules about the order of roles: other placements of system messages
+    first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     # Where the first one stands apart, only those in mid-conversation can have been refused.
     apart = bool(payload.system) and profile.mid_system == "inline"

@@ -166,8 +166,8 @@ class LearnedProfile:
                 self._since[belief.field] = belief.since
 
     def learn(self, **fields: Any) -> None:
-        """Believe this from now on. Only differences are kept, so that better seeds and the user's settings are not
-        hidden by what never was in question."""
+        """Adopt these fields from now on. Only differences are stored, so that better seeds and the user's settings
+        stay visible."""
         changed = {field: value for field, value in fields.items() if value != getattr(self.profile, field)}
         if not changed:
             return
@@ -183,7 +183,7 @@ class LearnedProfile:
         return field in self._since
 
     def expire(self) -> None:
-        """Drop what was learned too long ago."""
+        """Forget facts that were learned too long ago."""
         now = self._clock()
         gone = [
             field

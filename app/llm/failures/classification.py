@@ -205,7 +205,8 @@ def stated_context_window(text: str) -> int | None:
 
 
 def _exhausted(text: str, *, hinted: bool) -> bool:
-    """No credit or a daily limit; Gemini has OpenAI's words for the limit per minute too, but says when to retry."""
+    """Return whether credit or a daily limit is used up; Gemini uses the same words for its limit per minute, with a
+    wait."""
     if "insufficient_quota" in text or _DAILY.search(text):
         return True
     return bool(_QUOTA.search(text)) and not hinted

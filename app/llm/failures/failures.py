@@ -1,4 +1,4 @@
-"""Describe why a request failed, from the error and the message of the server, with what to do about it."""
+"""Describes failed requests: the cause, the server's message, and what to do."""
 
 import re
 import socket
@@ -72,7 +72,7 @@ def safe_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _of_text(text: str) -> str:
-    """A page's title, else what it says without its tags; of a text, what it says."""
+    """Return a page's title, else its text without tags; plain text unchanged."""
     if (found := _TITLE.search(text)) and (title := text[found.end() :].partition(">")[2].partition("</")[0]).strip():
         return title
     if text.lstrip().startswith("<"):
@@ -238,7 +238,7 @@ class FailureReader:
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def not_connected(self, seconds: float) -> Failure:
-        """Describe a connection that nobody accepts or refuses."""
+        """Describe a connection that is neither accepted nor refused."""
         message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 

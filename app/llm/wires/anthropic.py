@@ -14,24 +14,22 @@ from urllib.parse import urlsplit
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
+    Decoder,
     Item,
     ModelTurn,
+    OpaqueBlocks,
     SystemText,
     UserText,
-    tag_text,
-)
-from app.llm.wires.wire import (
-    Decoder,
-    OpaqueBlocks,
     WireMessages,
     as_list,
     as_mapping,
     call_delta,
     make_chunk,
+    tag_text,
     token_count,
     tool_fields,
     usage_fields,
@@ -164,7 +162,7 @@ class AnthropicDecoder:
         return make_chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
-        """Counts so far; the later ones are totals too, and may leave out what has not changed."""
+        """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
         usage = as_mapping(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
         for name, value in usage.items():
@@ -225,7 +223,7 @@ class AnthropicWire:
     title = "Anthropic messages"
 
     def fitted(self, profile: Profile) -> Profile:
-        """Results and what the user says next are one message here, and ids have an alphabet."""
+        """Return the profile: results and the user's next message are one message here, and ids have an alphabet."""
         return profile.model_copy(
             update={
                 "bridge_tool_user": False,
@@ -300,7 +298,7 @@ class _Writer:
                 self.model(item)
 
     def copy(self) -> "_Writer":
-        """Another one that goes on from here by itself."""
+        """Return an independent copy."""
         copied = _Writer(self._profile)
         copied._head, copied._messages = [*self._head], [*self._messages]
         copied._held, copied._followed, copied._cacheable = [*self._held], self._followed, {**self._cacheable}
@@ -309,7 +307,8 @@ class _Writer:
         return copied
 
     def system(self, item: SystemText) -> None:
-        """The program speaks: apart, as long as nobody has spoken, else as soon as it may."""
+        """Add a system message: as part of the system prompt before the first message, else at the next possible
+        place."""
         if self._messages:
             self._held.append(item)
             return
@@ -385,7 +384,7 @@ class _Writer:
 
 
 def _own(message: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a message whose blocks can be changed; a text has none."""
+    """Return a copy of a message with blocks that can be changed."""
     content = message["content"]
     return {**message, "content": [*content]} if isinstance(content, list) else message
 

@@ -15,7 +15,7 @@ from app.proposals.values.proposal_store import ProposalStore
 
 
 def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
-    """Return the files in which a proposal and the one that it supersedes differ.
+    """Return the files in which a proposal and its predecessor differ.
 
     A file that only one of the two touches is compared with what the workspace held for the other.
 

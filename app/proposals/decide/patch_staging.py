@@ -54,7 +54,7 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
 
 def reverse_part(part: FilePatch) -> FilePatch:
-    """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
+    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not reach it."""
     return replace(
         part,
         path=part.old_path or part.path,

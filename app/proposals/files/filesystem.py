@@ -208,7 +208,7 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def put(self, temp: str, path: str) -> None:
-        """Move what has a name of our own to a path; raises FileExistsError if anything is there."""
+        """Move the file at our own name to a path; raises FileExistsError if the path is taken."""
         ...
 
     def remove(self, path: str) -> None:
@@ -236,7 +236,7 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of open folders."""
+        """Close open folders."""
         ...
 
 
@@ -343,7 +343,7 @@ class PosixFilesystem:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def put(self, temp: str, path: str) -> None:
-        """Move what has a name of our own to a path."""
+        """Move the file at our own name to a path."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, temp) as source, _At(self, path) as target:
@@ -379,7 +379,7 @@ class PosixFilesystem:
                     raise
 
     def free_bytes(self) -> int:
-        """Bytes that this user may still write; no end of them where the file system says nothing: then all is 0."""
+        """Return the bytes that this user may still write; unlimited where the file system reports only zeros."""
         facts = os.statvfs(self._root)
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
@@ -389,7 +389,7 @@ class PosixFilesystem:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
 
     def close(self) -> None:
-        """Let go of open folders; no operation may be under way."""
+        """Close open folders; no operation may be under way."""
         with self._lock:
             for descriptor in self._open.values():
                 os.close(descriptor)

@@ -13,8 +13,9 @@ from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, spare_name
 from app.proposals.journal.journal import leftover_name, resulting_paths
-from app.proposals.overlay.overlay import Contents, parent_folders
+from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)
@@ -123,7 +124,7 @@ class Rollback:
         return list(self._kept(record))
 
     def tidy(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
-        """Clear away what a closed record needs no more; leftovers are cleared away by the next recovery.
+        """Remove the files that a closed record no longer needs; the next recovery removes leftovers.
 
         Args:
             record: A closed one.
@@ -192,7 +193,7 @@ class Rollback:
         return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
 
     def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
-        """Let what was swapped out of a path have it again, and remove what we put there."""
+        """Move a replaced file back to its path, and remove the one that we put there."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
         self._join_exchange(record, entry)
         for _ in range(_TRIES):
@@ -232,7 +233,7 @@ class Rollback:
             self._keep(record, entry, aside)
 
     def _returned(self, record: JournalRecord, name: str, path: str) -> bool:
-        """Whether what has a name of our own could be put to a path where nothing is."""
+        """Move our backup `name` to `path` if `path` is free; return whether it was moved."""
         if not self._is_free(record, path):
             return False
         try:
@@ -290,7 +291,7 @@ class Rollback:
 
 
 def block_interrupts() -> set[signal.Signals | int]:
-    """Let the signals that end a program wait for as long as this thread has them blocked; return the mask before."""
+    """Block the signals that end a program in this thread; return the mask before."""
     return signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
@@ -313,7 +314,7 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
 
 
 def _rewritten(entry: JournalEntry) -> str:
-    """The name of old content while it is written anew."""
+    """Return the temporary name for restoring old content."""
     return f"{entry.temp}+"
 
 

@@ -89,7 +89,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
 
 
 def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
-    """Return what the lines of the place become; raises NoMatch where the place of a new line is ambiguous."""
+    """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
     replaced = removed_lines(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}

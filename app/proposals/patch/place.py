@@ -520,7 +520,7 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 
 
 def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
-    """The lines with their endings, unless one that lacks its newline would have another line after it."""
+    """Return the lines with their endings, unless a line without its newline would be followed by another."""
     last = len(lines) - 1
     if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(
         line.ending == "" and any(after.step is LineOperation.INSERT for after in lines[at + 1 :])

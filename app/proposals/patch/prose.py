@@ -84,7 +84,7 @@ def begins_file(lines: Sequence[str], at: int) -> bool:
 
 
 def is_new_section(line: str) -> bool:
-    """Whether the line ends what the patch says of one file."""
+    """Return whether the line ends the part of one file."""
     return bool(_NEW_SECTION.match(line))
 
 
@@ -148,5 +148,5 @@ def is_list_line(line: str) -> bool:
 
 
 def ends_file(line: str) -> bool:
-    """Whether a line says of the one before it that the file ends there without a newline, in whichever language."""
+    """Return whether the line says that the file ends without a newline, in any language."""
     return line.startswith("\\ ") or line.lower().startswith("\\no newline")

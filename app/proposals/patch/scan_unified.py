@@ -1,4 +1,4 @@
-"""Reading unified diffs, also sloppy ones, by what their bodies hold.
+"""Reads unified diffs, also sloppy ones, by the contents of their bodies.
 
 The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
 otherwise it is taken as far as its lines look like one, and the hunk is in doubt. A text that ends before its last
@@ -83,7 +83,7 @@ class UnifiedPart:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Both names as written, `/dev/null` for one that is not there; raises MalformedPatch if there are none."""
+        """Return both names as written, `/dev/null` for a missing one; raises MalformedPatch if there are none."""
         if self.old is not None and self.new is not None:
             return self.old.path, self.new.path
         if self.git_names:
@@ -122,7 +122,7 @@ class UnifiedPart:
         return line.startswith(_EXTENDED)
 
     def take_binary(self, line: str) -> bool:
-        """Take a line that says only that the files of the part differ; False if it is none."""
+        """Take a line about a binary difference of the part; False if it is none."""
         line = line.rstrip("\r")
         said = _BINARY.match(line) if line.endswith(" differ") else None
         if said is None:
@@ -193,7 +193,7 @@ class UnifiedPart:
             raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
 
     def _check_whole(self, path: str, op: FileOperation, new_mode: int | None) -> None:
-        """Refuse a part whose header promises a change of content that does not follow."""
+        """Refuse a part whose header announces a change of content that does not follow."""
         if self.hunks:
             return
         if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
@@ -270,7 +270,7 @@ class UnifiedScanner:
         return finished_parts(self._parts)
 
     def _take(self, at: int) -> int:
-        """Take what begins at a line, return where the next thing begins."""
+        """Read the element at a line; return the line where the next one begins."""
         line = self._lines[at]
         if begins_mail(line):
             self._in_mail = self._in_message = True

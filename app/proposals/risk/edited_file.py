@@ -149,7 +149,8 @@ def is_prose(path: str) -> bool:
 
 
 def test_subject(path: str) -> str:
-    """Return what a test tests, or as what a file is tested: `test_fetch.py` and `fetch.ts` are both `fetch`."""
+    """Return the subject of a test, or the name under which a file is tested: `test_fetch.py` and `fetch.ts` are both
+    `fetch`."""
     stem = _name(path).partition(".")[0] if not _TEST_NAME.match(_name(path)) else _name(path).rpartition(".")[0]
     return _AFFIX.sub("", _AFFIX.sub("", stem)).lower()
 
@@ -389,7 +390,7 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
 
 
 def _needs(files: Sequence[EditedFile]) -> Mapping[str, Mapping[str, int]]:
-    """For each path the others whose new names it uses, and how many of them."""
+    """Return, for each path, the others whose new names it uses, and how many of them."""
     homes: dict[str, set[str]] = {}
     for file in files:
         for line in file.added:

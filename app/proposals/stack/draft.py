@@ -259,7 +259,7 @@ class Draft:
             return None if data is None or version is None else (data, version.mode)
 
     def touched(self) -> set[str]:
-        """Files whose content is not the disk's: pending edits have changed them, or this draft has."""
+        """Return the files that pending edits or this draft have changed."""
         with self._lock:
             paths = self._overlay().touched()
             for path, held in self.changed_paths.items():
@@ -270,7 +270,7 @@ class Draft:
             return paths
 
     def paths(self) -> tuple[set[str], set[str]]:
-        """Paths that pending edits and this draft add to the disk, and those that they take away."""
+        """Return the paths that pending edits and this draft add to the disk, and those that they remove."""
         with self._lock:
             overlay = self._overlay()
             added, removed = overlay.paths()
@@ -318,7 +318,7 @@ class Draft:
             return self._put(overlay, real, after, [], notes)
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
-        """Delete a file; `matches` are what a patch that does so has to say of it."""
+        """Delete a file; `matches` are the remarks of a patch about it."""
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
@@ -426,7 +426,7 @@ class Draft:
         self._overlay().pending.load(paths)
 
     def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
-        """Set the content of a file, new or not; what a patch makes of it."""
+        """Set the content of a file, new or not, to the result of a patch."""
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
@@ -446,7 +446,7 @@ class Draft:
     def _put(
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
     ) -> EditReport:
-        """Change one path and report the difference to what it was before."""
+        """Change one path and report the difference."""
         before = self._files.data(overlay, path)
         held = self._files.get_or_add(overlay, path)
         held.data = data

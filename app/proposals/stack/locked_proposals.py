@@ -138,7 +138,7 @@ class LockedProposals:
                 self.filesystem.close()
 
     def recover(self) -> list[str]:
-        """Finish what broke off; one line for each apply that was rolled back or forward."""
+        """Finish interrupted work; return one line for each apply that was rolled back or forward."""
         with self._lock.hold():
             try:
                 lines = recover_records(self.store, self._applier.rollback)
@@ -202,7 +202,7 @@ class LockedProposals:
         self.store.save_proposal(*proposals)
 
     def restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
-        """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
+        """Re-base pending proposals, oldest first, each on those before it; save and return the changed ones.
 
         With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
         While a command runs directly on the files nothing is re-based onto what they are meanwhile.

@@ -112,7 +112,8 @@ def _gaps_with_moves(
 
 
 def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs, in order of the first, whose second numbers grow (patience sorting)."""
+    """Return the longest run of pairs, in order of the first numbers, whose second numbers grow (patience
+    sorting)."""
     tops: list[int] = []
     top_pairs: list[int] = []
     before: list[int] = []
@@ -462,7 +463,7 @@ _Side = tuple[list[int], bytearray, bytearray]
 
 
 def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
-    """Flag what a shortest script changes; lines not worth comparing are changed."""
+    """Flag the lines that a shortest script changes; lines not worth comparing count as changed."""
     old_ids, old_keep, old_flags = old
     new_ids, new_keep, new_flags = new
     old_at = [index for index, keep in enumerate(old_keep) if keep]
@@ -479,7 +480,7 @@ def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new
 
 
 def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, new_flags: bytearray) -> None:
-    """Cut at anchors, the gaps again at the anchors within them, and compare what has none."""
+    """Cut at anchors, the gaps again at the anchors within them, and compare the parts without any."""
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
     while gaps:

@@ -1,4 +1,4 @@
-"""A file as bytes with a line table: what is matched and shown is a view, what is written is bytes.
+"""A file as bytes with a line table: text is a view for matching and display, bytes are written.
 
 Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line,
 and the carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives
@@ -145,7 +145,7 @@ class Document:
 
     @cached_property
     def text(self) -> str:
-        """The whole text with `\\n` endings: what a model reads and matches against."""
+        r"""Return the whole text with `\n` endings, as the model reads and matches it."""
         text = self._text_with_returns
         if "\r" not in text:
             return text

@@ -126,7 +126,7 @@ def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
 
 
 def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
-    """The id of a hunk: of what it does and where among equals, not of its line number."""
+    """Return the id of a hunk: by its contents and its place among equals, not by line number."""
     digest = hashlib.sha256()
     for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
         digest.update(b"%d:" % len(part))

@@ -13,7 +13,7 @@ _NAMED = 3
 
 
 class ReasonKind(StrEnum):
-    """What was found, the gravest first."""
+    """Kind of a reason, the gravest first."""
 
     DECEIVES = "deceives"
     """Characters in the name or in added lines that don't show, or look like others."""

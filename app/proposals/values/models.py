@@ -141,7 +141,7 @@ class Conflict(FrozenModel):
 
 
 class DeniedPart(FrozenModel):
-    """Hunks of a file that were denied while others waited, and what it takes to have them wait again."""
+    """Hunks of a file that were denied while others waited, with what makes them pending again."""
 
     decision: int
     """Among all decisions on the proposal, from 1."""
@@ -154,7 +154,7 @@ class DeniedPart(FrozenModel):
 
 
 class PartDecision(FrozenModel):
-    """A decision on a change that is on disk already, and what it takes to take it back."""
+    """A decision on a change that is already on disk, with what undoes it."""
 
     decision: int
     """Among all decisions on the proposal, from 1."""
@@ -293,7 +293,7 @@ class Proposal(FrozenModel):
         images: Sequence[Image] = (),
         stale: str = "",
     ) -> "Proposal":
-        """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
+        """Return the proposal with the user's decision; the arguments are those of `LastDecision`."""
         last = LastDecision(
             number=self.last.number + 1 if self.last else 1,
             decision=decision,
@@ -314,7 +314,7 @@ class Proposal(FrozenModel):
 
     @property
     def on_disk(self) -> bool:
-        """Whether what it makes of the files is on disk already, so that denying is what writes."""
+        """Return whether its result is already on disk, so that a denial writes."""
         return any(change.on_disk for change in self.files)
 
     @property
@@ -330,13 +330,13 @@ class Proposal(FrozenModel):
         )
 
     def author(self, change: FileChange) -> str:
-        """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""
+        """Return the session whose model alone wrote the changes; empty if anyone else contributed."""
         own = self.origin.kind in (OriginKind.MODEL, OriginKind.COMMAND)
         return self.session if own and not (change.edited or change.taken_over) else ""
 
     @property
     def in_question(self) -> tuple[FileChange, ...]:
-        """The files that its numbers are about: those that wait, or else those that were approved, or else all."""
+        """Return the files that its numbers count: those that wait, else those that were approved, else all."""
         for state in (HunkState.PENDING, HunkState.APPLIED):
             if files := tuple(change for change in self.files if change.state is state):
                 return files
@@ -394,7 +394,7 @@ class FileDiff(FrozenModel):
 
     @property
     def stands_last(self) -> bool:
-        """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
+        """Return whether the file is generated and nothing in it deserves attention."""
         return bool(self.reasons) and not any(reason.kind.is_risk for reason in self.reasons)
 
 

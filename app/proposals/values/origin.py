@@ -73,7 +73,7 @@ class Origin(FrozenModel):
 
     @property
     def name(self) -> str:
-        """The shortest that says who it was: of signoff's own model its name."""
+        """Return the shortest name of the author: for signoff's own model its name."""
         return self.model if self.kind is OriginKind.MODEL and self.model else self.label
 
     @property

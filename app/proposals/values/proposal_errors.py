@@ -73,7 +73,7 @@ class UnsupportedPatch(EditRefused):
 
 
 class ProposalError(Exception):
-    """The proposal is as it was before; the message says why and what to do."""
+    """The proposal is unchanged; the message says why and what to do."""
 
 
 class UnknownProposal(ProposalError):
@@ -93,7 +93,7 @@ class StaleProposal(ProposalError):
 
 
 class ChangedSinceSeen(ProposalError):
-    """An approval would write something else than what was shown."""
+    """An approval would write something other than what was shown."""
 
 
 class StackedProposal(ProposalError):

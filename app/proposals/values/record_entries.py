@@ -1,4 +1,4 @@
-"""The record: one entry for each decision, which says who decided what about which bytes.
+"""The record: one entry for each decision, with the person, the bytes and the kind of decision.
 
 A second kind of entry holds the hash of the event that tells of a decision in a session. Each entry holds the
 SHA-256 of the entry before it, so that none can be changed, dropped or put in between without the next one telling.
@@ -24,7 +24,7 @@ FIRST = ""
 
 
 class RecordedFile(FrozenModel):
-    """A file that a decision wrote, or one that it was about where it wrote none."""
+    """A file that a decision wrote, or that a decision without a write was about."""
 
     path: str
     base: str = ""
@@ -202,7 +202,7 @@ def make_entry(
 
 
 def proposal_hash(proposal: Proposal) -> str:
-    """The SHA-256 of a proposal, without what may change once it is decided: a successor."""
+    """Return the SHA-256 of a proposal, without the successor, which may change after the decision."""
     return _hash_of(proposal, {"superseded_by"})
 
 

@@ -13,8 +13,7 @@ from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
-from app.tools.base.command_forms import CommandForm
-from app.tools.base.tool_form import ToolForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class DraftPort(Protocol):
         ...
 
     def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
-        """Take what a command has made of files."""
+        """Add the files that a command has changed."""
         ...
 
     def undo_take(self) -> None:
@@ -208,7 +207,7 @@ class DraftPort(Protocol):
         ...
 
     def patch(self, patch: "ReadPatch") -> EditReport:
-        """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
+        """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
         ...
 
 

@@ -42,7 +42,7 @@ class RunCommandArguments(ToolArguments):
 
 
 class RunCommand(Tool):
-    """Asks first, runs the command on the workspace as it would be, and stages what it changes.
+    """Asks first, runs the command on the workspace with pending edits, and stages its changes.
 
     Args:
         sandbox: Gives where commands of this workspace run; it is loaded once one does.
@@ -163,7 +163,7 @@ def _check_folder(context: ToolContext, folder: str) -> None:
 
 
 def _shell(root: Path) -> list[str]:
-    """bash, since models write for it, else the system's shell; never one that lies in the workspace."""
+    """Return bash, since models write for it, else the system's shell; never one inside the workspace."""
     bash = shutil.which("bash")
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):
         return [bash, "--noprofile", "--norc", "-c"]

@@ -88,7 +88,7 @@ class StoppableWork(Protocol[Result_co]):
         ...
 
     def stop(self) -> None:
-        """Make `run` return soon with what it has."""
+        """Make `run` return soon with its results so far."""
         ...
 
 
@@ -124,7 +124,7 @@ class ListFilesArguments(ToolArguments):
 
 
 class ListFiles(Tool):
-    """Lists what no ignore rule leaves out, with the pending edits in place."""
+    """Lists the files that no ignore rule leaves out, with the pending edits applied."""
 
     name = "list_files"
     kind = "read"
@@ -167,7 +167,7 @@ class _Listing:
         return self._output()
 
     def stop(self) -> None:
-        """Make `run` return with what it has."""
+        """Make `run` return with its results so far."""
         self._stopped = True
 
     def _take(self, prefix: str, inner: str, shown: str) -> None:

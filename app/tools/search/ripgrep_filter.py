@@ -49,7 +49,7 @@ class _Unknown(Exception):
 
 
 class _Reader:
-    """Reads an expression, from left to right; what it does not know counts as matching anything."""
+    """Parses an expression from left to right; unknown elements count as matching anything."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -57,7 +57,7 @@ class _Reader:
         self.ignores_case = False
 
     def alternatives(self) -> Texts:
-        """Return what one of the expressions between `|` requires, up to a `)` or the end."""
+        """Return the literals that one of the expressions between `|` requires, up to a `)` or the end."""
         found = [self._sequence()]
         while self._next("|"):
             found.append(self._sequence())
@@ -178,7 +178,7 @@ class RipgrepFilter:
         self._stopped = threading.Event()
 
     def passed(self, paths: Sequence[str]) -> list[str]:
-        """The paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
+        """Return the paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
         found: list[str] = []
         for batch in _batches(paths):
             if self._stopped.is_set():
@@ -225,7 +225,7 @@ def _letter(letter: str, ignore_case: bool) -> str:
 
 
 def find_ripgrep(root: Path) -> str | None:
-    """The program, if it is installed; one that lies in the workspace is not trusted."""
+    """Return the program if it is installed; one inside the workspace is not trusted."""
     program = shutil.which("rg")
     if program is None or not Path(program).is_absolute() or Path(program).resolve().is_relative_to(root):
         return None

@@ -129,7 +129,7 @@ class CurrentSession:
         self._choose: Callable[[], Awaitable[None]] | None = None
 
     def attach(self, open_session: "OpenSession", choose: Callable[[], Awaitable[None]]) -> None:
-        """Take the workspace with its session, and what lets the user choose a model where there is none."""
+        """Attach the workspace with its session, and a function that lets the user choose a missing model."""
         self._open_session, self._choose = open_session, choose
         self.ready.set()
 
@@ -158,7 +158,7 @@ class CurrentSession:
         await self.asked.wait()
 
     async def wait_for(self) -> "Session":
-        """The open session, once it is there; lets the user choose a model if it lacks one. Raises NotConnected."""
+        """Return the open session once there is one; the user chooses a missing model. Raises NotConnected."""
         await self.wait_until_open()
         if self.current is None and self._choose is not None:
             await self._choose()

@@ -1,4 +1,4 @@
-"""The settings in force, and what follows from them: theme, keys, panes, session."""
+"""The settings in force, and their effects on theme, keys, panes and session."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -100,7 +100,7 @@ class Preferences:
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
     def apply_changes(self, **changes: Any) -> None:
-        """Put settings in force, in this run only; where they are that already, nothing is drawn anew."""
+        """Apply settings in this run only; nothing is redrawn if they are already in force."""
         changed = self.settings.model_copy(update=changes)
         if changed != self.settings:
             self.settings = changed
@@ -142,7 +142,7 @@ class Preferences:
         self.apply_changes(models=models)
 
     async def reload(self) -> bool:
-        """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""
+        """Read all configuration again; return whether the endpoint has changed. Raises ConfigError."""
         configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
         self.apply()

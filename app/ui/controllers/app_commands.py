@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class HasKeys(Protocol):
-    """An app whose keys the user may have moved."""
+    """An app whose keys the user may have changed."""
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -45,7 +45,7 @@ class HasKeys(Protocol):
 def palette_commands(
     perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
-    """Every action but those that move a cursor, and those that decide, which Enter never does; then the user's own.
+    """Yield all actions except cursor movements and decisions, which Enter never makes; then the user's own commands.
 
     Args:
         perform: does an action.
@@ -124,7 +124,7 @@ class CustomCommands:
         """All of them."""
 
     async def refresh(self) -> CommandCatalogue:
-        """Read the files anew, and offer what they define."""
+        """Read the command files again, and offer their commands."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
@@ -297,7 +297,7 @@ class CommandRunner:
     async def _theme(self, argument: str) -> None:
         name = slash_commands.parse_word("theme", argument)
         if not name:
-            from app.ui.screens.themes_screen import ThemeScreen
+            from app.ui.screens.choice_screens import ThemeScreen
 
             picked = await self._app_context.push_screen(ThemeScreen())
             name = picked or ""
@@ -343,7 +343,7 @@ class CommandRunner:
             await self._chat.open_session(picked)
 
     async def _search(self, argument: str) -> None:
-        from app.ui.screens.search_screen import SearchScreen
+        from app.ui.screens.sessions_screen import SearchScreen
 
         found = await self._app_context.push_screen(SearchScreen(self._runtime.search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
@@ -387,7 +387,7 @@ class CommandRunner:
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
-        """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
+        """Ask whether a running turn may be stopped, if there is one."""
         session = self._session.current
         if session is None or not session.busy:
             return True
@@ -463,7 +463,7 @@ class CommandRunner:
     async def _gate(self, argument: str) -> None:
         wanted = slash_commands.parse_gate(argument)
         if wanted is None:
-            from app.ui.screens.gate_screen import GateScreen
+            from app.ui.screens.choice_screens import GateScreen
 
             wanted = await self._app_context.push_screen(
                 GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)

@@ -65,7 +65,7 @@ class Connector:
             self._session.asked.set()
 
     async def choose(self) -> None:
-        """Connect with the settings as they are, or let the user choose; raises NotConnected.
+        """Connect with the present settings, or let the user choose; raises NotConnected.
 
         Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
         the session is open must not open a second one.
@@ -121,7 +121,7 @@ class Connector:
         await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
+        """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
         from app.ui.screens.setup_screens import ModelScreen
 
         listed: list[ListedModel] = []
@@ -170,7 +170,7 @@ class Connector:
         await self._open_session(self._record)
 
     async def _write_endpoint(self, missing: str) -> None:
-        """Let the user write a key or an address, and go on with it; who leaves that is asked again."""
+        """Let the user type a key or an address, and continue with it; leaving asks again."""
         from app.config.settings import ConfigError
         from app.ui.screens.setup_screens import EndpointScreen
 

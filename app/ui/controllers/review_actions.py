@@ -12,9 +12,8 @@ from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
-from app.ui.controllers.image_attacher import ImageAttacher
 from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.external_diff_screen import ExternalDiffs
+from app.ui.screens.output_screens import ExternalDiffs
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -37,9 +36,8 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
-    @property
-    def attaching(self) -> ImageAttacher:
-        """Finds the images that the user names."""
+    async def find_images(self, mentions: "Sequence[Mention]", undone: str) -> "tuple[Image, ...]":
+        """Return the images among the files that the user has named. Raises NotAttached."""
         ...
 
     def show(self) -> None:
@@ -128,7 +126,7 @@ class AfterDecision:
         return " The model goes on."
 
     def handle_update(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         session = self._session.current
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
@@ -190,7 +188,7 @@ class ReviewActions:
         self.outside = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
-        """Do what was decided."""
+        """Carry out a decision."""
         await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
@@ -317,7 +315,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._chat.attaching.find_images(event.words.mentions, undone)
+        return await self._chat.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
         """Return what the user sees of a proposal, for the record."""
@@ -337,7 +335,7 @@ class ReviewActions:
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
     ) -> "list[DecisionResult]":
-        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        """Carry out decisions in order; the words of failed ones are returned to the user."""
         results = []
         for number, event in enumerate(events):
             try:
@@ -399,14 +397,14 @@ class ReviewActions:
         return self._runtime.service.diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
-        """Compute what changed from the version before to this one."""
+        """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import version_diffs
 
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_answers(self, event: review_messages.AnswersWanted) -> None:
-        """Find out what became of the lines that the user commented on."""
+        """Find the effects of the proposal on the lines that the user commented."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
@@ -424,11 +422,11 @@ class ReviewActions:
         await self._chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
-        """Let the user change the proposed text of a file, and put the result in its place."""
+        """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
-        from app.ui.screens.edit_screen import EditScreen, proposed_text
+        from app.ui.screens.edit_screens import EditScreen, proposed_text
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -482,7 +480,7 @@ class ReviewActions:
             unsaved: the user's text for that file, which came to be in conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
-        from app.ui.screens.resolve_screen import Answer, ResolveScreen
+        from app.ui.screens.edit_screens import Answer, ResolveScreen
 
         name = event.proposal_id
         path, service = event.path, self._runtime.service
@@ -514,7 +512,7 @@ class ReviewActions:
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
-        """Say that images are only named to somebody, if any are."""
+        """Report that images are only named to the model, if there are any."""
         if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."

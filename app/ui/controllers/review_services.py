@@ -60,7 +60,7 @@ class SideQuestionActions:
             raise
 
     def stop(self, event: review_messages.SideQuestionStopped) -> None:
-        """Wait for an answer no longer; the turn that runs goes on.
+        """Stop waiting for an answer; a running turn continues.
 
         One that another window asked for is that window's: here nobody waits for it any more.
         """
@@ -69,13 +69,13 @@ class SideQuestionActions:
             self._review.asking.handle_update(SideDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
-        """Show what the session says of a question."""
+        """Show an update about a side question."""
         match update:
             case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
                 self._review.asking.handle_update(update)
 
     async def load(self, event: review_messages.ThreadsWanted) -> None:
-        """Bring what was asked about a proposal, in whichever session; raises StorageError."""
+        """Load the side questions about a proposal, of any session; raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
             self._review.asking.load_threads(asked)
@@ -123,7 +123,7 @@ class ReviewChecks:
             self._following.stop(proposal_ids)
 
     def run_again(self, proposal_id: str) -> None:
-        """Run those that were not run, or all again."""
+        """Run the checks that were not run, or all again."""
         if self._following is None or not self._following.run_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
@@ -141,8 +141,8 @@ class ReviewChecks:
             await self._following.follow_disk(changes)
 
     async def show_output(self, proposal_id: str) -> None:
-        """Show what they printed."""
-        from app.ui.screens.checks_screen import ChecksScreen
+        """Show the output of the checks."""
+        from app.ui.screens.output_screens import ChecksScreen
 
         if (checked := self._review.state.checks.get(proposal_id)) is not None:
             await self._app_context.push_screen(ChecksScreen(checked))

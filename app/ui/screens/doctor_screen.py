@@ -73,7 +73,7 @@ class DoctorScreen(Dialog[bool]):
         self._learned = False
 
     def body(self) -> Iterable[Widget]:
-        """Address, findings, what follows."""
+        """Yield address, findings and consequences."""
         address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
         with VerticalScroll():
             yield Static(Content(address), id="doctor-address", classes="text quiet")

@@ -90,7 +90,7 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
-        """Show what matches."""
+        """Show the matching entries."""
         self._show(event.value, self.app.size.width)
         self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 

@@ -20,8 +20,7 @@ from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import display_path
-from app.ui.screens.values_dialog import ValuesDialog
+from app.ui.screens.dialog import ValuesDialog, display_path
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means."""
+        """Explain the setting under the cursor."""
         event.stop()
         row = self._row
         # The list drawn anew tells of the same row again, which would hide what came of a change.
@@ -301,7 +300,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._row, event.value.strip()
         try:
@@ -334,7 +333,7 @@ class ModelSettingsScreen(ValuesDialog):
 
 
 def _read(row: ModelSettingRow, text: str) -> Any:
-    """The value in what was written; raises ValueError, whose message says how to write it."""
+    """Return the value of an entered text; raises ValueError with a message that says how to write it."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
             raise ValueError(f"{row.title} takes a number.")

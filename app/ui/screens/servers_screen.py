@@ -69,11 +69,11 @@ class SignInScreen(Dialog[bool]):
         self._forwarding = ssh_forwarding_command(invitation.port, environment)
 
     def heading(self) -> str:
-        """To what."""
+        """Return the server's name."""
         return f"Sign in to {self._server}"
 
     def body(self) -> Iterable[Widget]:
-        """The address, what to do where the browser is elsewhere, and the field."""
+        """Yield the address, instructions for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
@@ -151,7 +151,7 @@ class ServersScreen(PreviewDialog[None]):
         return SearchList("Search servers and tools", empty=_NONE)
 
     def on_mount(self) -> None:
-        """Show them, and what changes."""
+        """Show the servers and follow their changes."""
         self._follow()
 
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
@@ -252,7 +252,7 @@ class ServersScreen(PreviewDialog[None]):
         return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:
-        """Show its log in the place of its tools, or the tools again."""
+        """Toggle between the log and the tools of the server."""
         self._log = not self._log
         self._look()
 

@@ -19,9 +19,8 @@ from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
-from app.tools.base.tool_form import ToolForm, load_form
-from app.ui.screens.dialog import Dialog, display_path
-from app.ui.screens.values_dialog import ValuesDialog
+from app.tools.base.command_forms import ToolForm, load_form
+from app.ui.screens.dialog import Dialog, ValuesDialog, display_path
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
@@ -102,7 +101,7 @@ class ModelConnector(Protocol):
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models; returns None if they choose none."""
+        """Let the user choose among the endpoint's models; return None if they choose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +243,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means, where the list has no room for it."""
+        """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
         if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
@@ -299,7 +298,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._writing, event.value.strip()
         value: Any = text or None

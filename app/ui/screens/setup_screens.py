@@ -212,7 +212,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Changed)
     def show_host(self) -> None:
-        """Say where requests would go, and the key with them."""
+        """Show the host to which requests and the key would go."""
         from app.runtime.model_connection import base_url_of
 
         changes = self._changes

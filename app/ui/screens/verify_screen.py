@@ -36,7 +36,8 @@ class UnreviewedFiles:
 
 
 class VerifyScreen(Dialog[UnreviewedFiles]):
-    """The commits that HEAD has and its upstream has not; the result is what the user wants to review of them."""
+    """Shows the commits of the branch that its upstream lacks; the result is the files that the user wants to
+    review."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "review", "Review")]
     HEADING = "Verify"

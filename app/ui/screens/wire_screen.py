@@ -86,7 +86,7 @@ class WireScreen(Dialog[None]):
         self._go_to_heading(0)
 
     def action_decisions(self) -> None:
-        """Go to what was decided in the turn."""
+        """Go to the decisions of the turn."""
         self._go_to_heading(-1)
 
     def _go_to_heading(self, which: int) -> None:

@@ -16,7 +16,7 @@ from app.ui.terminal.attention import Attention
 
 
 class EditorFailed(Exception):
-    """There is no editor, or it did not do; the message is one line that says what to set."""
+    """There is no editor, or it failed; the message is one line that says what to set."""
 
 
 def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]:
@@ -61,7 +61,7 @@ class ExternalEditor:
         self._environment = environment
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text in a file of that name; returns it as saved.
+        """Let the user edit a text in a file with this name; return it as saved.
 
         Raises:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.

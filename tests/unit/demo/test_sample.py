@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.demo.demo_server import create_sample
 from app.demo.editing_skills import edits_between
-from app.demo.sample_workspace import create_sample
 
 
 def run_tests(folder: Path) -> subprocess.CompletedProcess[str]:

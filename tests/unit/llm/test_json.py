@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.call_assembly import is_complete, parse_arguments
+from app.llm.response.response_assembly import is_complete, parse_arguments
 from app.llm.response.response_limits import DEEPEST, parse_json
 from app.llm.transport import encode_body
 

@@ -9,7 +9,8 @@ import pytest
 
 from app.agent.prompts import LARGEST, LARGEST_ALL, find_guidance
 from app.workspace.file_watching import start_watch, watch_changes
-from app.workspace.paths import UnsafePath, Workspace
+from app.workspace.path_rules import UnsafePath
+from app.workspace.paths import Workspace
 from app.workspace.trust import distrust, is_trusted, read_workspace_configuration, trust
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from app.sandbox.path_policy import GitIgnoreRules
 from app.workspace.breadth import describe_broad_folder
-from app.workspace.path_rules import DEEPEST, WorkspaceClosed
-from app.workspace.paths import UnsafePath, Workspace
+from app.workspace.path_rules import DEEPEST, UnsafePath, WorkspaceClosed
+from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 

@@ -61,7 +61,7 @@ class GrowingRows(Protocol):
         ...
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Lay out what has come; returns False if the deadline (in `time.thread_time`) came first."""
+        """Lay out new text; return False if the deadline (in `time.thread_time`) came first."""
         ...
 
 
@@ -81,7 +81,7 @@ class TranscriptEntry:
         raise NotImplementedError
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """In place of `rows`, where a text may grow that is too long to be laid out anew each time.
+        """Return rows that grow, for a growing text that is too long to lay out again each time; None otherwise.
 
         `former` is what this method has returned for the entry that had this place before, if anything.
         """

@@ -129,7 +129,7 @@ class ProposalEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Its name, and what it is."""
+        """Return its id and its summary."""
         return f"{self.proposal} {self.summary}"
 
 
@@ -201,7 +201,7 @@ class DecisionEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The feedback, or what it is about."""
+        """Return the feedback, or the subject of the decision."""
         return self.feedback or self.proposal
 
 

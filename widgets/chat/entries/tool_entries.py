@@ -208,7 +208,7 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Return what the model read."""
+        """Return the text that the model read."""
         return self.output
 
 
