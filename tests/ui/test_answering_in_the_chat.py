@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import CallOutcome, ToolResult
-from tests.ui.running_app import Running, running
-from tests.wire.bench import edit, of_role
+from tests.ui.running_app import Running, running, stage, staged
+from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
 from widgets.common.input_order import JoinedKey
@@ -202,9 +202,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
         composer = run.app.workbench.composer
         await run.pilot.press("enter")
         assert run.app.focused is composer.editor, "nothing waits"
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+        await stage(run, server)
         await run.see("waits for you · Enter or click", "Enter goes to the review")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.focused is run.app.workbench.review.view, "the review")
@@ -214,10 +212,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
 
 async def test_enter_after_text_is_dead(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("enter")
         assert run.app.focused is run.app.workbench.composer.editor
 

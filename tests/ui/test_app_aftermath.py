@@ -10,8 +10,8 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.ui.context.slash_commands import BadArgument
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import APPROVED, stage
+from tests.ui.running_app import Running, running, staged
+from tests.ui.test_app_decisions import APPROVED
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
@@ -41,8 +41,7 @@ def causes(run: Running) -> list[str]:
 
 
 async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call(*edit("'Hi '", "'Hey '"))
         server.say("And this.")
         await run.review()
@@ -96,8 +95,7 @@ async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireSer
         heard.wait(30)
         return Turn("I see.")
 
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.model(answer)
         await run.review()
         await write_feedback(run, "Not so")
@@ -113,8 +111,7 @@ async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireSer
 
 
 async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await write_feedback(run, "Say Ahoy")
         await run.pilot.press("escape")
@@ -138,8 +135,7 @@ async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: W
 
 
 async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.always(Turn("I see."))
         await run.review()
         await write_feedback(run, "Now test it")
@@ -159,8 +155,7 @@ async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, se
 
 
 async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(200, 45)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(200, 45)) as run:
         server.call("ask_user", {"question": "Which greeting?"})
         await run.say("go on")
         await run.see("Which greeting?")
@@ -184,8 +179,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
 
 
 async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         review = run.app.workbench.review
         await run.until(run.can_decide, "the picture")
@@ -219,8 +213,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
     first, second = (
         LineComment(path="greet.py", line=1, side="new", quote="", text=text) for text in ("name it", "say more")
     )
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         session = run.app.session()
         await session.deny("P1", None, "", [first])
         await run.settled()
@@ -236,8 +229,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
 
 
 async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call(*edit(new="'Ahoy '"))
         server.say("Better?")
         await run.pilot.press("f3")
@@ -259,8 +251,7 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
 
 
 async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("n")
         await run.see("P1 denied; nothing was written. F4 u reopens it.")
@@ -294,8 +285,7 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
 
 
 async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
         await run.write("run it")
@@ -310,8 +300,7 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
 
 
 async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         first = run.app.session().id
         await run.command("new")
         await run.until(lambda: run.app.session().id != first, "the new session")
@@ -355,8 +344,7 @@ async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Pa
 
 
 async def test_a_question_names_its_answers_and_no_other_keys(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         footer = run.app.workbench.query_one(KeyBar)
         await run.see("y  approve")
@@ -417,8 +405,7 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
 
 
 async def test_the_undo_keys_shown_work_where_the_focus_is(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("n")
         await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")

@@ -10,8 +10,8 @@ from textual.widgets import Input, OptionList
 from app.keys.actions import ACTIONS
 from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
-from tests.ui.running_app import running
-from tests.wire.bench import edit, of_role
+from tests.ui.running_app import running, staged
+from tests.wire.bench import of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
 from widgets.chat.chat_pane import ChatPane
@@ -174,10 +174,7 @@ async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: Wir
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, server: WireServer, wire: str) -> None:
-    async with running(tmp_path, server, wire=wire) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server, wire=wire) as run:
         await run.command("wire")
         await run.screen("WireScreen")
         await run.see('tool_choice "none"')
@@ -331,10 +328,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
 
 
 async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.app.session().deny("P1")
         (first,) = run.proposals
         for _ in range(RECENT + 5):

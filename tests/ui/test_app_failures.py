@@ -21,8 +21,8 @@ from app.ui.app import SignoffApp
 from app.ui.screens.setup_screens import SetupScreen
 from app.ui.startup import OpenedWorkspace
 from tests.pictures import paint_everything
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import APPROVED, stage
+from tests.ui.running_app import Running, running, staged
+from tests.ui.test_app_decisions import APPROVED
 from tests.waiting import PATIENCE, until
 from tests.wire.server import WireServer
 from widgets.common.workbench_bars import StatusBar
@@ -53,8 +53,7 @@ async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path:
 
 
 async def test_an_unrecorded_approval_says_that_it_is_written(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         other = sqlite3.connect(run.runtime.database.path)
         other.execute("CREATE TRIGGER eio BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
         other.commit()

@@ -12,9 +12,8 @@ from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.wire_screen import arrange_body, format_body
 from tests.oracles.reading import images
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.test_app_checks import prepared
-from tests.ui.test_app_decisions import stage
 from tests.unit.images.pictures import gif, png
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
@@ -196,8 +195,7 @@ async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder
 
 
 async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
-    async with running(folder, server) as run:
-        await stage(run, server)
+    async with staged(folder, server) as run:
         await run.review()
         before = len(server.requests)
         await run.pilot.press("r")

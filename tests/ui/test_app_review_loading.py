@@ -5,17 +5,11 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, staged
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.composer import Composer
 from widgets.common.splitter import Splitter
-
-
-async def stage(run: Running, server: WireServer) -> None:
-    server.call(*edit())
-    server.say("Have a look.")
-    await run.say("change it")
 
 
 async def begin_words(run: Running) -> None:
@@ -87,8 +81,7 @@ async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, 
 
 @pytest.mark.parametrize("resume", [True, False])
 async def test_words_on_decided_proposals_are_restored(tmp_path: Path, server: WireServer, resume: bool) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await begin_words(run)
         # Another process decides, and this one ends before it hears of it.
         decided = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
@@ -99,8 +92,7 @@ async def test_words_on_decided_proposals_are_restored(tmp_path: Path, server: W
 
 
 async def test_with_a_pending_proposal_the_review_opens_with_its_draft(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(140, 40)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(140, 40)) as run:
         await begin_words(run)
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.see("P1")

@@ -9,9 +9,8 @@ from app.agent.updates import Recorded
 from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, ThreadAnchor
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import reviewing
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_app_decisions import stage
 from tests.ui.test_review_decisions import small
 from tests.wire.bench import FILE, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
@@ -49,8 +48,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
 
 
 async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         asking = run.app.workbench.review.asking
         await run.review()
         await run.pilot.press("q")
@@ -128,8 +126,7 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
 
 
 async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why Hi?", Turn("It is shorter.\nAnd kinder."))
         await run.see("● It is shorter.")
         await run.pilot.press("ctrl+f")
@@ -151,8 +148,7 @@ async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Pa
 
 
 async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why Hi?", Turn("It is shorter."))
         await run.see("● It is shorter.")
     async with running(tmp_path, server) as later:
@@ -204,8 +200,7 @@ async def test_a_question_is_opened_beside_its_hunk(
     ids=["500", "429", "empty"],
 )
 async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer, step: object, said: str) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why?", step)
         await run.see("! ")
         await run.told(said)
@@ -242,8 +237,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
 
 
 async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
         await run.see("1 picked line")

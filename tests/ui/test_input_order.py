@@ -17,9 +17,8 @@ from textual.widgets import Input, Static, TextArea
 
 from app.proposals.values.models import ProposalState
 from app.ui.screens.dialog import AskScreen
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.screen_text import screen_text
-from tests.ui.test_app_decisions import stage
 from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
@@ -305,8 +304,7 @@ async def test_words_after_f2_go_to_the_composer(tmp_path: Path, server: WireSer
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
 async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=size) as run:
         review = run.app.workbench.review
         await run.until(lambda: review.preview.diffs, "the diff")
         # As what is found in the diff meanwhile, or said of it, has it laid out anew, also out of sight.

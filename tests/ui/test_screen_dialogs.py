@@ -20,7 +20,7 @@ from app.ui.screens.settings_screen import ROWS
 from app.ui.themes.first_theme import STANDARD
 from app.workspace import trust
 from tests.pilots import at_rest
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, staged
 from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
@@ -271,10 +271,7 @@ def is_bound(run: Running, action: str) -> bool:
 
 
 async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
@@ -468,10 +465,7 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
 async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.review()
         assert run.app.parts.behind_review is not None
         await run.app.parts.behind_review.decisions.edit(Edit("P1", "gone.py", 0))
