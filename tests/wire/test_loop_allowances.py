@@ -23,11 +23,6 @@ from tests.wire.vendors import NOT_THERE
 ECHO = CommandForm(("echo",), open=True)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 class User:
     """Answers what is asked, each time with the next answer, the last one for ever."""
 

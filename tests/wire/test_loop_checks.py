@@ -28,11 +28,6 @@ from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 @pytest.mark.layer
 async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: WireServer, tmp_path: Path) -> None:
     root = prepared(tmp_path, TABLE + "feed = true\n")

@@ -20,11 +20,6 @@ from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def allow_everything(on: Bench) -> None:
     def answer(update: Update) -> None:
         if isinstance(update, ConfirmationRequested):

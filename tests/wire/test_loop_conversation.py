@@ -37,11 +37,6 @@ from tests.wire.server import Request, WireServer
 FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def staged(on: Bench) -> str:
     """Stage one edit; returns the proposal's id."""
     on.server.turn(calls=[edit()])

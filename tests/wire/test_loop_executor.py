@@ -38,11 +38,6 @@ from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def allow(call: str, asked: Confirmation) -> ConfirmationAnswer:
     return ConfirmationAnswer(allowed=True)
 

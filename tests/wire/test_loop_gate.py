@@ -27,11 +27,6 @@ def eager(server: WireServer, limit: int = 10) -> None:
     server.model(model)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     eager(server)

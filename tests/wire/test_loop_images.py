@@ -32,11 +32,6 @@ each_wire = pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 PICTURE = png(300, 200)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any) -> Any:
     """A session on one wire; nothing else is spoken there."""
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}

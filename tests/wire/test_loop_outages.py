@@ -20,11 +20,6 @@ from tests.wire.replies import BREAK, DONE, STALL, Reply, Turn, chunk, error, st
 from tests.wire.server import Request, WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def rename(on: Bench, old: str, new: str) -> None:
     with on.runtime.database.transaction() as connection:
         connection.execute(f"ALTER TABLE {old} RENAME TO {new}")

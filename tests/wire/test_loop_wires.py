@@ -19,11 +19,6 @@ pytestmark = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDOR
 """Of most tests here."""
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 async def on(server: WireServer, tmp_path: Path, vendor: Vendor) -> AsyncIterator[Bench]:
     """A session on the vendor's wire; nothing else is spoken there, and all that it sent was taken."""
