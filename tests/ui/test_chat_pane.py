@@ -105,6 +105,7 @@ async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown(
         (("down", "enter"), "the second"),
         (("up", "enter"), "neither"),
         ((*"my own", "enter"), "my own"),
+        ((*"v2", "enter"), "v2"),
     ],
 )
 async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, ...], answer: str) -> None:
@@ -122,13 +123,6 @@ async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
-
-
-async def test_a_digit_after_other_text_is_text() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
-        await pilot.press(*"v2", "enter")
-        await pilot.pause()
-        assert app.said == [ChatPane.QuestionAnswered("c1.0", "v2")]
 
 
 async def test_a_question_is_answered_by_mouse() -> None:

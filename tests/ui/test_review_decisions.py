@@ -31,18 +31,6 @@ def two_hunks(name: str = "P1") -> Item:
     return proposal(name, diffs), diffs
 
 
-async def test_y_approves_the_shown_revision_whole() -> None:
-    async with reviewing(small(revision=4)) as (app, pilot):
-        await pilot.press("y")
-        assert app.posted == [review_messages.Approve("P1", 4, None)]
-
-
-async def test_n_denies_without_feedback() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("n")
-        assert app.posted == [review_messages.Deny("P1")]
-
-
 async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         for key in ("enter", "escape", "space", "tab", "f3", "j", "full_stop"):
@@ -179,15 +167,6 @@ async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
         assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
 
 
-async def test_nothing_chosen_is_refused() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("space")
-        await app.pass_grace()
-        await pilot.press("y")
-        assert app.posted == []
-        assert "No hunk is chosen" in app.text()
-
-
 async def test_t_takes_all_hunks_of_the_file() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
@@ -297,6 +276,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
         assert "y  approve" not in app.text() and "o  approve" not in app.text()
         assert "y Approve" not in app.text() and "o Approve" not in app.text()
         assert ("Space" in app.text()) is (why != "stale")
+        assert ("No hunk is chosen: nothing would change" in app.text()) is (why == "no hunk")
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandList
-from textual.widgets import Input, OptionList, TextArea
+from textual.widgets import Input, TextArea
 
 from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, keys_of
@@ -26,7 +26,6 @@ from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.common.key_hints import KeyHints
-from widgets.common.search_list import SearchList
 from widgets.review.review_messages import Edit
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
@@ -385,15 +384,6 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
         run.app.notify_user(HOSTILE, problem=True)
         await run.see("x[/]y")
         assert run.file == FILE
-
-
-async def test_a_search_list_narrows_and_takes_free_text(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("theme")
-        await run.screen("ThemeScreen")
-        await run.write("signoff light")
-        await run.until(lambda: len(run.app.screen.query_one(SearchList).shown) == 1)
-        assert run.app.screen.query_one(OptionList).option_count == 1
 
 
 async def test_no_editor_is_one_line(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
