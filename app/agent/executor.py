@@ -411,8 +411,9 @@ class Executor:
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
-            unstaged = (_unstaged(result, f"Nothing was staged: {error}") for result in progress.held)
-            await progress.recorder.write_now(*unstaged)
+            text = f"Nothing was staged: {error}"
+            update = {"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
+            await progress.recorder.write_now(*(result.model_copy(update=update) for result in progress.held))
             return
         staged = ProposalStaged(
             proposal=proposal.id,
@@ -423,8 +424,7 @@ class Executor:
             supersedes=proposal.supersedes,
             versions=proposal.as_written,
         )
-        events: Sequence[Event] = (*progress.held, staged)
-        await progress.recorder.write_now(*events)
+        await progress.recorder.write_now(*progress.held, staged)
         self._publish(ProposalsChanged((proposal.id,)))
 
     async def _record(
@@ -443,12 +443,6 @@ def _question(call: ToolCall, arguments: object) -> Question:
 
 def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
-
-
-def _unstaged(result: ToolResult, text: str) -> ToolResult:
-    return result.model_copy(
-        update={"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
-    )
 
 
 def _first_line(text: str) -> str:

@@ -62,11 +62,7 @@ class Interrupter:
                 end.cancel()
             if not task.done():
                 # Stopped by the user, or this very task is cancelled because the program ends.
-                await _cancelled(task)
-
-
-async def _cancelled(task: "asyncio.Future[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()

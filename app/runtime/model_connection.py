@@ -32,6 +32,7 @@ from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
+from app.sandbox.process import shielded
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
@@ -251,12 +252,7 @@ class StoreSink:
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Store events. Once begun, the write is waited for even if the caller is cancelled."""
-        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
-        try:
-            return await asyncio.shield(write)
-        except asyncio.CancelledError:
-            await asyncio.wait({write})
-            raise
+        return await shielded(asyncio.to_thread(self._store.append, self._session_id, events, after))
 
     async def since(self, after: int) -> Sequence[Event]:
         """Return the events after an event."""

@@ -15,6 +15,7 @@ from app.proposals.locate.alignment import aligned_places, describe_nearest, des
 from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_like_place, find_places
 from app.proposals.text.document import Document, split_text
+from app.proposals.text.line_comparison import inside_word
 from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
@@ -93,16 +94,8 @@ def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
 
 
 def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurrence:
-    cuts = _inside_word(text, start) or _inside_word(text, end)
+    cuts = inside_word(text, start) or inside_word(text, end)
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
-
-
-def _inside_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def check_words(index: TextIndex, found: Sequence[TextOccurrence]) -> None:

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.proposal_errors import EditRefused
+from app.sandbox.process import shielded
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, Workspace
@@ -35,16 +36,9 @@ async def stage(context: ToolContext, summary: str | None, edit: Callable[[], Ed
     Raises:
         ToolError: The edit was refused; nothing was staged by this call.
     """
-    work = asyncio.ensure_future(asyncio.to_thread(edit))
     with refusals_as_tool_errors():
-        try:
-            report = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
-            await asyncio.wait({work})
-            if not work.cancelled():
-                work.exception()
-            raise
+        # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
+        report = await shielded(asyncio.to_thread(edit))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
