@@ -83,7 +83,7 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, shlex.join(_as_arguments(files)))
+    command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
     try:
         async with sandbox.open(tree) as run:
             ended = await run.execute(
@@ -107,11 +107,6 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     return CheckOutcome(
         CheckState.FAILED, ended.code, ended.seconds, output, parse_findings(output, root), count_failures(output)
     )
-
-
-def _as_arguments(files: Sequence[str]) -> list[str]:
-    """Paths that no command takes for an option."""
-    return [f"./{path}" if path.startswith("-") else path for path in files]
 
 
 def _nice() -> list[str]:
