@@ -86,9 +86,6 @@ class ContextKeeper:
         Every step is an event; the log keeps everything.
 
         Args:
-            model: makes the summary.
-            facts: of the requests of this session.
-            interrupter: ends the wait for the summary.
             forced: make room even if there seems to be enough: the server or the user wants it.
 
         Returns:

@@ -183,12 +183,8 @@ class Executor:
     """Runs calls for one session.
 
     Args:
-        ports: The tools, the workspace and the proposals.
-        log: Takes the results of the calls.
         session_id: The author of what is staged.
-        publish: Takes the updates for the subscribers.
         confirm: Asks the user for permission, given the call's uid.
-        settings: Returns the settings as of now.
         answers: Returns the proposals whose feedback the response may answer, the likeliest first.
     """
 
@@ -252,11 +248,6 @@ class Executor:
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
         does the user. Whatever was staged until then becomes one proposal.
-
-        Args:
-            message: the response, already in the log.
-            interrupter: the user's stop sign.
-            gate: while it is closed, everything is refused.
         """
         if gate.is_closed:
             await self.refuse(message.calls)

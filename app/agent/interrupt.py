@@ -39,7 +39,6 @@ class Interrupter:
         """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
 
         Args:
-            work: what is awaited.
             until: ends the wait, too, when it returns.
 
         Raises:

@@ -98,14 +98,7 @@ class SpendingMeter:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called at any time, whatever the session is doing.
-
-    Args:
-        session_id: Its id in the store.
-        ports: What it works with.
-        settings: Limits, gate policy and prompt.
-        events: The log so far.
-    """
+    """A conversation; every public method may be called at any time, whatever the session is doing."""
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()

@@ -258,13 +258,7 @@ class SideQuestions:
     """The side questions of a session; one thread has at most one open question.
 
     Args:
-        log: Of the session.
-        session_id: The session's id.
-        ports: Returns the session's ports as of now.
-        requests: Prepares the session's requests.
-        project: Makes the payloads of the session's requests.
         unfinished: Returns the response whose calls still run, if there is one.
-        publish: Takes the updates for the subscribers.
     """
 
     def __init__(

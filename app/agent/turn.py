@@ -103,17 +103,7 @@ class ConversationState:
 
 
 class Turn:
-    """Runs one turn of a session.
-
-    Args:
-        conversation: What the turn reads and records.
-        model: Where its requests go.
-        executor: Runs the calls of its responses.
-        requests: Prepares its requests.
-        settings: Returns prompt and limits as of now.
-        interrupter: Stops the turn for the user.
-        publish: Takes the updates for the subscribers.
-    """
+    """Runs one turn of a session."""
 
     def __init__(
         self,

@@ -90,11 +90,7 @@ class Turns:
     before the door may not be true any more.
 
     Args:
-        log: Of the session.
-        claim: The right to run turns of it.
-        make: Makes a turn that heeds the interrupter.
         brief: Composes what the program tells the model at the beginning of a turn.
-        publish: Tells the subscribers.
         owned: Called when the claim has become ours: no turn runs anywhere then, whatever the log says.
     """
 

@@ -147,7 +147,6 @@ class CommitVerifier:
 
         Args:
             base: A commit, or empty for all that led to `tip`.
-            tip: A commit.
 
         Raises:
             GitFailed: the repository, or a note in it, cannot be read.
@@ -450,10 +449,6 @@ def _change_words(pair: BlobPair) -> str:
 
 def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
     """Check that others have approved the same changes, where the policy of HEAD asks for more than one person.
-
-    Args:
-        root: The workspace.
-        changes: What is about to be written.
 
     Raises:
         GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.

@@ -50,7 +50,6 @@ def verify_range(
     """Verify the commits of a range.
 
     Args:
-        root: A folder in the repository.
         words: `BASE..TIP`, one commit, or empty for what HEAD has and its upstream has not.
         time: When keys must be valid, Unix time in seconds.
         policy_file: The policy instead of that of the base.

@@ -101,7 +101,6 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
     Args:
-        workspace: What was given.
         narrow: A model is to read in it, so what is more than a project has to be named; whoever names it is told.
     """
     if not Path(workspace).is_dir():

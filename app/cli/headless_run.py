@@ -72,7 +72,6 @@ async def load_named_images(
     Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
 
     Args:
-        runtime: the open workspace.
         text: the prompt, or other words of the user's.
         wire: what the model speaks, empty if that is not known.
         without: what happens where one of them cannot be sent, as a sentence.

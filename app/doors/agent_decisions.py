@@ -57,9 +57,7 @@ def decision_status(database: Database, workspace: str, proposal: str, reported:
     """Read the status once.
 
     Args:
-        database: Open.
         workspace: What the store calls it (`OpenWorkspace.name`).
-        proposal: Its id.
         reported: The number of the last decision that was reported of.
 
     Raises:
@@ -89,13 +87,10 @@ def wait_for_decision(
     """Wait until a proposal is decided (`DecisionStatus.decided`) and the decision is recorded.
 
     Args:
-        database: Open.
         workspace: What the store calls it (`OpenWorkspace.name`).
         signal: The workspace's (`OpenWorkspace.signal`).
-        proposal: Its id.
         reported: The number of the last decision that was reported of.
         seconds: No longer than that; None for as long as it takes.
-        stop: Ends it when it is set.
 
     Returns:
         The status when the wait ends, for any reason.
@@ -159,8 +154,6 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     """Describe the decisions on a proposal for the agent that made it.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: Any.
         reported: The number of the last decision whose words the agent has read; they are not repeated.
 
     Returns:
@@ -183,7 +176,6 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
     """Return the report for the agent: the state, the user's words, then each hunk with the text around it.
 
     Args:
-        proposal: As it stands now.
         decisions: All on it, oldest first.
         reported: The number of the last decision whose words the agent has read.
     """

@@ -41,10 +41,7 @@ class ProposalService:
     line for the user; after an error everything is as it was before.
 
     Args:
-        workspace: Whose proposals.
-        store: Where they are kept.
         lock_path: A file outside the workspace, the same for every process that works on it.
-        filesystem: The disk, if not the real one.
         in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
         permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
     """
@@ -109,7 +106,6 @@ class ProposalService:
         """Return the trees for the checks of a waiting proposal: with an approval, and without.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Those that the approval would name; None for all that is pending.
         """
         from app.proposals.decide.workspace_versions import proposal_trees
@@ -139,7 +135,6 @@ class ProposalService:
         A proposal with the draft's id is replaced: the draft holds all of its edits and more.
 
         Args:
-            draft: With edits, and their origin.
             summary: One line; empty for the model's own words.
             answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
                 stands in for the first of them whose files it touches.
@@ -156,7 +151,6 @@ class ProposalService:
         """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
 
         Args:
-            text: The patch.
             everything: Of what is on disk, also what was approved before.
 
         Raises:
@@ -192,8 +186,6 @@ class ProposalService:
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
-            origin: Where they come from.
-            summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
             everything: Also what was approved before.
@@ -231,9 +223,6 @@ class ProposalService:
         """Replace what a waiting proposal would write to a file with the user's text.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
-            text: All of it.
             revision: The one that the text was made of; None for the one that is stored.
 
         Raises:
@@ -254,7 +243,6 @@ class ProposalService:
         """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
-            proposal_id: A waiting one.
             path: The file to prefer, if it is among them.
             unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
 
@@ -276,8 +264,6 @@ class ProposalService:
         The file is then based on the disk; the other files are re-based as usual.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
             answer: Its whole text, or the side that is taken as a whole.
             seen: What was there when the user was shown the conflict (`FileConflict.disk`).
 
@@ -299,11 +285,6 @@ class ProposalService:
 
     def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
-
-        Args:
-            proposal_id: A waiting one.
-            lines: Those lines.
-            revision: The one that was shown.
 
         Raises:
             ChangedSinceSeen: the numbers of the lines are those of another revision.
@@ -338,11 +319,8 @@ class ProposalService:
         hunks fit the disk with their context as shown. The other one is then re-based.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
             revision: The one that was shown; None for the one that is stored.
-            feedback: The user's words, kept in one piece with the decision.
-            comments: The user's words on single lines.
             circumstances: What the user had before them, for the record.
             images: What the user attached to the words; their bytes are stored.
 
@@ -438,9 +416,6 @@ class ProposalService:
 
     def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals onto the present disk.
-
-        Args:
-            paths: What changed; None for anything.
 
         Returns:
             The proposals that are different now.

@@ -22,8 +22,6 @@ async def load_attachments(
     """Return the images of a message; their bytes are in the store then.
 
     Args:
-        runtime: the open workspace.
-        mentions: files that the message names.
         wire: what the model speaks, on which the limits depend.
         confirm: Asks about files outside the workspace and files that look like secrets.
         named: paths of files that are given as images outside the message.

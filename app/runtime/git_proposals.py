@@ -43,7 +43,6 @@ def stage_worktree(
     """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
-        runtime: The open workspace.
         paths: To which it is limited; none for all.
         against: A commit; empty for the index.
         everything: Also what was approved before.
@@ -68,7 +67,6 @@ def stage_commits(
     """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
 
     Args:
-        runtime: The open workspace.
         words: A reference, a range or an address; or a remote and a reference.
         everything: Also what was approved before.
 
@@ -92,8 +90,6 @@ def push_proposal(
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: Which one.
         remote: A name or an address; empty for the remote that there is.
         name: Under which it is put there; empty for the proposal's id.
         force: Whether what is there goes.
@@ -129,7 +125,6 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
     """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
-        runtime: The open workspace.
         words: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:

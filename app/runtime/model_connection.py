@@ -66,7 +66,6 @@ def endpoint_of(
     """Return the endpoint of the settings, with the key for it.
 
     Args:
-        settings: those in force.
         origin_of: tells where a setting comes from (`OpenWorkspace.origin_of`).
         model_from: where the model is from, as people are told.
 
@@ -170,13 +169,9 @@ def open_session(
     If another process has it open, it is a look at what goes on there (`Session.follows`).
 
     Args:
-        runtime: the open workspace.
-        model: the client.
-        record: the session to go on with.
         settings: those in force, if they are not the runtime's.
         attended: whether a user is there, whose allowances for commands count.
         source: has tools besides the standing ones.
-        tell: takes lines for the user.
     """
     settings = settings or runtime.settings
     record = record or runtime.sessions.create(model=settings.model)

@@ -27,7 +27,6 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
     out but not recorded.
 
     Args:
-        runtime: the open workspace.
         patience: seconds after which a decision without a record is held to be left over.
 
     Returns:
@@ -69,7 +68,6 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
     """Record decisions that were carried out and not recorded, oldest first, with all of the user's words.
 
     Args:
-        runtime: the open workspace.
         patience: as for `recover`.
         here: the session whose model is told of proposals that come from none.
 
@@ -94,8 +92,6 @@ def record_decision(
     """Write a decision to the session of its proposal, and the changes that followed to their sessions.
 
     Args:
-        runtime: the open workspace.
-        decided: the decision.
         changed: other proposals that were re-based or turned stale because of it.
         here: the session for a proposal that comes from none.
     """

@@ -147,7 +147,6 @@ class MessageWriter:
     """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
-        descriptor: Where to.
         ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
     """
 
@@ -228,7 +227,6 @@ class DoorServer:
 
     Args:
         load: Gives what does the work; called with the first call of a tool, since many a session makes none.
-        send: Sends one message, from any thread.
     """
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:

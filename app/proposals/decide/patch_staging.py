@@ -40,7 +40,6 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
     Args:
         draft: An empty one over the disk alone.
-        patch: As it was given.
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
@@ -120,11 +119,8 @@ def stage_patch_text(
     """Apply a patch to a draft.
 
     Args:
-        draft: An empty one.
-        text: The patch.
         folder: Where the workspace lies in its repository.
         disk_draft: Makes an empty one over the disk alone.
-        store: Has what waits.
 
     Raises:
         PatchOnDisk: what it changes is on disk as it changes it.
@@ -155,9 +151,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     """Return the pending proposal that changes the disk as a patch would; empty if there is none.
 
     Args:
-        store: Has what waits.
         draft: An empty one over the disk alone.
-        patch: What was staged.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)

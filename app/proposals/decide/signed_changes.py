@@ -74,7 +74,6 @@ def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -
     Args:
         git: What git has.
         signed: The same with all that was signed.
-        there: What there is.
         connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
             committed and changed since: then signed lines that neither has are none.
     """
@@ -189,7 +188,6 @@ def exclude_approved(
 
     Args:
         store: Has the record, and what waits.
-        contents: Where the bytes are.
         changes: From what git has to what is on disk; or, with `over`, to what is in a commit.
         over: The workspace into which changes of a commit are merged: it may have some of them already.
     """
@@ -345,7 +343,6 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     Args:
         git: What git has.
         signed: The same with all that was signed.
-        there: What there is.
         connected: Whether an approval began or ended with what git has.
     """
     if there == git:

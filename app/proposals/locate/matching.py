@@ -220,8 +220,6 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     """Find the place of one edit.
 
     Args:
-        document: The file.
-        replacement: The edit.
         index: An index of the same document, to share between edits.
 
     Raises:
@@ -341,7 +339,6 @@ def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None
     """Return the doubt about a match where other lines differ from it only in white space.
 
     Args:
-        index: The file.
         start: Their first line, from 0.
         end: One past their last line.
         hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.

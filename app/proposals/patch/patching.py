@@ -171,8 +171,6 @@ def read_patch(draft: Patchable, text: str, folder: str = "", *, whole: bool = T
     """The parts of a patch with paths from the workspace's root, in the order in which they are made.
 
     Args:
-        draft: What the patch is for.
-        text: The patch.
         folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
         whole: The text is not cut off for certain.
 
@@ -188,10 +186,6 @@ def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
 
     Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
     names are those of before. A file may become a folder and a folder a file.
-
-    Args:
-        draft: What to edit.
-        parts: The patch as `read_patch` gives it.
 
     Raises:
         EditRefused: a part can't be made.

@@ -82,7 +82,6 @@ def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) ->
     """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
-        file: The one looked at.
         added: What was added in the whole proposal.
         tests: Names of the tests that were added in it.
     """
@@ -587,8 +586,6 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
-        contents: Where the texts are.
-        proposal: With its hunks.
         request: What the user asked for, in their words, as far as that is known.
     """
     budget = LexingBudget()

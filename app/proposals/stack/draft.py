@@ -42,9 +42,6 @@ def merge_replacements(
 
     Args:
         contents: Knows what was read, by version.
-        path: The file, as refusals name it.
-        data: What it holds now.
-        wanted: The replacements.
         version: What was read (SHA-256 hex, or its first digits); empty for what there is now.
         own_base: What the file held before this step's own edits in it, if there are any.
 
@@ -154,10 +151,8 @@ class Draft:
 
     Args:
         session: Whose model makes it.
-        workspace: Decides which paths are allowed.
         contents: Remembers what was read, by version.
         overlay: The workspace with all pending proposals, as it is now.
-        reserve: Gives a proposal id.
         proposal_id: One that was reserved for it before; it may have been staged in part.
     """
 
@@ -288,8 +283,6 @@ class Draft:
         """Replace stretches of a file.
 
         Args:
-            path: The file.
-            replacements: Made together or not at all.
             version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
                 content, if it is still known, and the edit is then merged into what the file is now.
         """

@@ -42,9 +42,6 @@ def stage_draft(
     """Make a draft a pending proposal, within `LockedProposals.writing`.
 
     Args:
-        proposals: Where it is kept.
-        stacks: On what of these it stands.
-        draft: With edits, and their origin.
         summary: One line; empty for the model's own words, or what a patch comes to.
         answers: Proposals for the first of which it stands in whose files it touches.
         without: Files that were left out of a patch.
@@ -161,10 +158,8 @@ def merge_superseded(
     the files are without it.
 
     Args:
-        contents: Where the bytes are.
         old: The proposal that goes.
         overlay: The workspace without it.
-        held: The draft.
     """
     folded: dict[str, DraftFile] = {}
     for change in old.files:

@@ -28,11 +28,6 @@ NEXT = "awaiting approval; do not call tools; hand control back"
 async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
     """Run one edit of the draft.
 
-    Args:
-        context: The call's context.
-        summary: The model's words for the edit.
-        edit: Calls one method of the draft.
-
     Raises:
         ToolError: The edit was refused; nothing was staged by this call.
     """
@@ -62,8 +57,6 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
     """Return the result as JSON, which models read as a fact and not as praise.
 
     Args:
-        proposal_id: What the edit is part of.
-        report: What it did.
         steps_left: How many more steps of the turn may stage edits.
     """
     result: dict[str, object] = {

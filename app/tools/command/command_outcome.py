@@ -34,12 +34,6 @@ async def handle_changes(
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write through the files that git ignores, and read the command's other changes.
 
-    Args:
-        run: In which it ran.
-        context: The call's.
-        output: What there is to say of the command itself.
-        command: The command line.
-
     Returns:
         What there is to say by now, and what is to be staged.
     """
@@ -108,10 +102,6 @@ async def stage_changes(
     """Stage a command's changes, and describe them.
 
     Args:
-        context: The call's.
-        output: What there is to say by now.
-        changes: What is to be staged.
-        command: The command line.
         put_back: It has run on the user's files.
 
     Raises:
