@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import ParamSpec
 
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
@@ -17,6 +18,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
+_P = ParamSpec("_P")
 TOLD_FILES = 50
 """Files that one result lists."""
 TOLD_NOTES = 4_000
@@ -25,15 +27,17 @@ NEXT = "awaiting approval; do not call tools; hand control back"
 """What a staging result tells the model to do once its turn may stage no more."""
 
 
-async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
-    """Run one edit of the draft.
+async def stage(
+    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *given: _P.args, **named: _P.kwargs
+) -> ToolOutput:
+    """Run one edit of the draft with the given arguments.
 
     Raises:
         ToolError: The edit was refused; nothing was staged by this call.
     """
     with refusals_as_tool_errors():
         # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
-        report = await shielded(asyncio.to_thread(edit))
+        report = await shielded(asyncio.to_thread(edit, *given, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
