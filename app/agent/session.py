@@ -55,8 +55,7 @@ from app.conversation.pending import PendingProposals
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.tools.base.contract import ConfirmationAnswer
 
 Subscriber = Callable[[Update], None]

@@ -107,7 +107,7 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
     if not narrow:
         return
-    from app.workspace.breadth import broad_folder_warning, describe_broad_folder
+    from app.workspace.trust import broad_folder_warning, describe_broad_folder
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":

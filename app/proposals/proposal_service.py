@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.proposals.decide.workspace_versions import WorkspaceVersions
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
-    from app.proposals.values.decision_results import DecisionResult
+    from app.proposals.values.models import DecisionResult
     from app.proposals.values.record_entries import RecordingStore
     from app.sandbox.captured_changes import PathChange
 
@@ -332,7 +332,7 @@ class ProposalService:
         """
         from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
+        from app.proposals.values.models import DecisionResult
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
@@ -484,7 +484,7 @@ class ProposalService:
     ) -> "DecisionResult":
         from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
+        from app.proposals.values.models import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:

@@ -23,8 +23,7 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.files.proposal_watcher import ProposalWatcher
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import connect, list_models, make_committer, open_session, turn_settings

@@ -25,8 +25,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError

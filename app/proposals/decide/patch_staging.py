@@ -12,8 +12,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
 from app.proposals.stack.stacking import related_proposals
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import FileOperation, MatchLevel
+from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf, PathChange

@@ -19,8 +19,7 @@ from app.proposals.text.document import MAX_BYTES, Document, encode
 from app.proposals.text.file_warnings import match_words
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import EditMatch, FileOperation, FileVersion, MatchLevel
+from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange

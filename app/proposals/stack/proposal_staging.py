@@ -16,8 +16,15 @@ from app.proposals.stack.rebase import rebase
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_proposals, restack_proposals
 from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
-from app.proposals.values.decision_results import binary_note
-from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState, set_state
+from app.proposals.values.models import (
+    FileChange,
+    FileVersion,
+    HunkState,
+    Proposal,
+    ProposalState,
+    binary_note,
+    set_state,
+)
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingStaged

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import ParamSpec
 
 from app.proposals.overlay.overlay import OverlayFile
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import shielded
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput

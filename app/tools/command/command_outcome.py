@@ -8,7 +8,7 @@ from app.proposals.files.filesystem import LARGEST
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
