@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import decision_event
+from app.runtime.workspace_recovery import unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
 from app.text.plural import plural
@@ -165,7 +165,9 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     """
     # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
-    not_yet = [decision_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id]
+    not_yet = [
+        unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
+    ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]

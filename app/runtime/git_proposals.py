@@ -1,14 +1,12 @@
 """Proposals from git or from the disk, and proposals pushed to git."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
-from app.attestation.review_policy import allowed_signers, committed_policy
-from app.attestation.signatures import SignatureVerifier
+from app.attestation.review_policy import committed_policy
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
@@ -131,8 +129,7 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
         picked = find_target(borrowed, list(words))
         head = borrowed.resolve("HEAD")
         policy = committed_policy(borrowed, head).model_copy(update={"people": 1, "paths": ()})
-        keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
-        verifier = CommitVerifier(borrowed, policy, keys)
+        verifier = CommitVerifier(borrowed, policy, head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
             for file in verifier.reviews_of(picked.base, picked.tip)
