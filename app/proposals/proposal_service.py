@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.journal.journal import effective_records
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
-from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.models import (
+    DecisionResult,
+    FileDiff,
+    FileVersion,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+)
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from app.proposals.decide.workspace_versions import WorkspaceVersions
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
-    from app.proposals.values.models import DecisionResult
     from app.proposals.values.record_entries import RecordingStore
     from app.sandbox.captured_changes import PathChange
 
@@ -312,7 +318,7 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
         A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
@@ -331,8 +337,6 @@ class ProposalService:
             ApplyFailed: the disk would not take it; every file is as before.
         """
         from app.proposals.decide import decision_outcomes, reopening
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.models import DecisionResult
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
@@ -340,9 +344,8 @@ class ProposalService:
             if proposal.on_disk:
                 outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
-                started = starting_versions(
-                    self._contents, proposal, effective_records(self._proposals.records(proposal))
-                )
+                records = self._proposals.records(proposal)
+                started = reopening.starting_versions(self._contents, proposal, records)
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
@@ -368,7 +371,7 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         revision: int | None = None,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         """Deny a proposal, or a part of it; proposals stacked on it are re-based.
 
         Nothing on disk changes, unless the proposal is about changes already on disk: they are reverted exactly as
@@ -380,7 +383,7 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
@@ -395,7 +398,7 @@ class ProposalService:
         with self._proposals.writing():
             return undo(self._proposals, proposal_id, circumstances)
 
-    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
@@ -481,18 +484,15 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         from app.proposals.decide import decision_outcomes, reopening
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.models import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
             outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
-            started = starting_versions(
-                self._contents, proposal, effective_records(self._proposals.records(proposal))
-            )
+            records = self._proposals.records(proposal)
+            started = reopening.starting_versions(self._contents, proposal, records)
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:

@@ -11,7 +11,7 @@ from app.proposals.decide.decision_outcomes import (
     settled_change,
 )
 from app.proposals.files.filesystem import file_version
-from app.proposals.journal.journal import Transition
+from app.proposals.journal.journal import Transition, effective_records
 from app.proposals.overlay.file_changes import (
     compare_again,
     count_lines,
@@ -47,12 +47,13 @@ def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[
     a proposal on top of others is the disk with their edits.
 
     Args:
-        records: Those in effect, newest first.
+        records: All of the proposal, newest first.
     """
     found: dict[str, FileVersion | None] = {}
+    in_effect = effective_records(records)
     for change in proposal.files:
         version = change.base
-        for record in records:
+        for record in in_effect:
             for entry in record.entries:
                 if entry.path == change.path and version is not None:
                     version = _without(contents, version, entry)
