@@ -81,7 +81,7 @@ class SignoffApp(FittedApp):
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
         super().__init__(theme or own_theme(STANDARD))
         self.crash_report = io.StringIO()
-        """What Textual has to say of an exception that nobody caught: with values, so it is not for the screen."""
+        """Textual's report of an uncaught exception; it contains values, so it is never shown on the screen."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
         self._opener = opener
         self._log_file = log
@@ -95,9 +95,9 @@ class SignoffApp(FittedApp):
         """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
-        """Whom the user talks to."""
+        """The session that the user talks to."""
         self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
-        """What the session has said and the screen does not show yet."""
+        """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
         self._talk = ChatController(
             self.workbench,
@@ -108,7 +108,7 @@ class SignoffApp(FittedApp):
             self._inbox.wait_until_empty,
         )
         self.parts = Controllers()
-        """What stands behind the panes."""
+        """The controllers behind the panes."""
         self._startup = Startup(self, self.parts, self._talk, self._app_context, self._inbox, self.draw_status)
 
     # What is open
@@ -175,7 +175,7 @@ class SignoffApp(FittedApp):
             if self.parts.behind_review is not None:
                 await self.parts.behind_review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
+                self.left = LeftSession(session.id, self.workbench.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 
@@ -241,7 +241,7 @@ class SignoffApp(FittedApp):
     @on(events.DescendantFocus)
     def name_answer_key(self) -> None:
         """Show the key that answers an open question; it depends on the focus."""
-        if self.workbench.status.status.asks:
+        if self.workbench.session_status.asks:
             self.draw_status()
 
     def draw_status(self) -> None:
@@ -249,16 +249,14 @@ class SignoffApp(FittedApp):
         from app.ui.status import status_of
 
         bench = self.workbench
-        status = status_of(
+        bench.session_status = status_of(
             self.settings,
             self.current,
             self.parts.runtime.workspace.root,
-            bench.tabs.waiting,
+            bench.waiting,
             in_review=bench.in_review,
             in_composer=bench.in_composer,
         )
-        bench.status.status = status
-        self.workbench.note_asked(status.asks)
 
     # What the user says
 

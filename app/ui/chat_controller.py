@@ -74,7 +74,7 @@ class ChatController:
         self._written_in = ""
         """The session in which is written what stands in the composer; none while one is being opened."""
         self._left_behind = ""
-        """What stood in the composer, from the session before, when that began."""
+        """The composer's draft when the session began to open."""
         self._written_on = False
         """Whether the user has written since."""
         workbench.composer.dropped.find = self.dropped_images
@@ -154,7 +154,7 @@ class ChatController:
     def _is_meant_for_review(self, text: str) -> bool:
         """Whether it is just a key that decides there, while something waits; leads there then."""
 
-        if not (self.workbench.tabs.waiting or self.workbench.tabs.asked) or not is_decision_key(text, self._keys()):
+        if not self.workbench.awaits_review or not is_decision_key(text, self._keys()):
             return False
         self.workbench.lead_to_review("approvals")
         self._app_context.notify(not_sent_message(text))

@@ -1,11 +1,12 @@
 """The right side of the workbench: the review, and the routing of its messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
+from textual.message import Message
 
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
@@ -17,6 +18,15 @@ from widgets.review.review import Review
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
+
+
+class ReviewJob(NamedTuple):
+    """Carries out a message of the review beside the message loop."""
+
+    run: Callable[[Any], Coroutine[Any, Any, None]]
+    group: str = "work"
+    exclusive: bool = True
+    """Whether it takes the place of the one before in its group."""
 
 
 class ReviewSide(Column):
@@ -47,11 +57,20 @@ class ReviewSide(Column):
         self._asking = asking
         self._work = work
         self._take_words = take_words
+        self._jobs: dict[type[Message], ReviewJob] = {
+            wishes.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
+            wishes.AnswersWanted: ReviewJob(decisions.load_answers, "answers"),
+            wishes.ThreadsWanted: ReviewJob(asking.load, "threads"),
+            wishes.Edit: ReviewJob(decisions.edit, "edit"),
+            wishes.Undo: ReviewJob(decisions.carry_out, exclusive=False),
+            wishes.Redo: ReviewJob(decisions.carry_out, exclusive=False),
+            wishes.TakeLines: ReviewJob(decisions.take_lines, "lines", exclusive=False),
+            wishes.SideQuestionAsked: ReviewJob(asking.ask, "aside", exclusive=False),
+        }
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Of the settings, those that the review follows already."""
 
     def compose(self) -> ComposeResult:
-        """The review alone."""
         yield self.review
 
     def keep_focus(self) -> None:
@@ -81,7 +100,20 @@ class ReviewSide(Column):
         if look[3] != before[3]:
             self.review.set_keys(settings.keys)
 
-    # What the user wants to see
+    # Messages of the review
+
+    @on(wishes.VersionsWanted)
+    @on(wishes.AnswersWanted)
+    @on(wishes.ThreadsWanted)
+    @on(wishes.Edit)
+    @on(wishes.Undo)
+    @on(wishes.Redo)
+    @on(wishes.TakeLines)
+    @on(wishes.SideQuestionAsked)
+    def start_job(self, event: Message) -> None:
+        """Carry out what the review asks for."""
+        job = self._jobs[type(event)]
+        self._work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
 
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
@@ -89,24 +121,12 @@ class ReviewSide(Column):
         self._decisions.checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
-    @on(wishes.VersionsWanted)
-    def load_versions(self, event: wishes.VersionsWanted) -> None:
-        """Load the diff between two versions."""
-        self._work(partial(self._decisions.load_versions, event), group="versions", exclusive=True)
-
-    @on(wishes.AnswersWanted)
-    def load_answers(self, event: wishes.AnswersWanted) -> None:
-        """Load how a version responds to the comments on the one before."""
-        self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
-
     @on(DiffView.ExternalDiffWanted)
     def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
         """Show a file in the user's external diff program."""
         self._work(
             partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
         )
-
-    # What the user decides
 
     @on(wishes.Approve)
     @on(wishes.ApproveAll)
@@ -117,28 +137,10 @@ class ReviewSide(Column):
         self._decisions.aftermath.on_decision()
         self._work(partial(self._decisions.carry_out, event))
 
-    @on(wishes.Undo)
-    @on(wishes.Redo)
-    def take_back(self, event: Decided) -> None:
-        """Undo or redo a decision."""
-        self._work(partial(self._decisions.carry_out, event))
-
-    @on(wishes.TakeLines)
-    def take_lines(self, event: wishes.TakeLines) -> None:
-        """Take single lines in or out."""
-        self._work(partial(self._decisions.take_lines, event), group="lines")
-
-    @on(wishes.Edit)
-    def edit(self, event: wishes.Edit) -> None:
-        """Change the proposed text."""
-        self._work(partial(self._decisions.edit, event), group="edit", exclusive=True)
-
     @on(wishes.Confirmed)
     def confirm(self, event: wishes.Confirmed) -> None:
         """The answer to a tool that asked."""
         self._decisions.confirm(event)
-
-    # What the user has checked
 
     @on(wishes.ChecksWanted)
     def run_checks(self, event: wishes.ChecksWanted) -> None:
@@ -150,18 +152,6 @@ class ReviewSide(Column):
         """Show the output of the checks."""
         self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
-    # What the user asks
-
-    @on(wishes.ThreadsWanted)
-    def load_threads(self, event: wishes.ThreadsWanted) -> None:
-        """Load the side questions of a proposal."""
-        self._work(partial(self._asking.load, event), group="threads", exclusive=True)
-
-    @on(wishes.SideQuestionAsked)
-    def ask(self, event: wishes.SideQuestionAsked) -> None:
-        """The user asks the model, aside from the conversation."""
-        self._work(partial(self._asking.ask, event), group="aside")
-
     @on(wishes.SideQuestionStopped)
     def stop_answer(self, event: wishes.SideQuestionStopped) -> None:
         """Stop waiting for an answer."""
@@ -171,8 +161,6 @@ class ReviewSide(Column):
     def open_link(self, event: wishes.LinkWanted) -> None:
         """A link in an answer was clicked."""
         open_link(self.app, event.href, self._asking.tell)
-
-    # What the user writes
 
     @on(wishes.NotesChanged)
     def keep_notes(self, event: wishes.NotesChanged) -> None:

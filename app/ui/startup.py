@@ -72,7 +72,7 @@ class Controllers:
     connector: "Connector"
     """The way to a model."""
     commands: "CommandRunner"
-    """What the slash commands do."""
+    """Runs the slash commands."""
 
 
 class ReviewLoader:

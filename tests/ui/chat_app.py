@@ -21,6 +21,7 @@ from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import Queue
+from widgets.chat.transcript import Transcript
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 
@@ -45,9 +46,9 @@ class ChatApp(App[None]):
         if self.log_to_open:
             self.pane.open_log(self.log_to_open)
 
-    @on(ChatPane.ProposalOpened)
+    @on(Transcript.ProposalOpened)
     @on(ChatPane.QuestionAnswered)
-    @on(ChatPane.LinkOpened)
+    @on(Transcript.LinkOpened)
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)

@@ -15,7 +15,7 @@ from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
-from widgets.common.workbench_bars import KeyBar
+from widgets.common.workbench_bars import KeyBar, StatusBar
 
 
 def in_composer(run: Running) -> bool:
@@ -341,7 +341,7 @@ async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status
     tmp_path: Path, server: WireServer
 ) -> None:
     async with running(tmp_path, server, size=(200, 40)) as run:
-        status = run.app.workbench.status
+        status = run.app.workbench.query_one(StatusBar)
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
         server.say("It ran.")
         server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})

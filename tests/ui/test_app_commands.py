@@ -14,7 +14,7 @@ from tests.ui.running_app import running
 from tests.wire.bench import edit, of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
-from widgets.chat.chat_pane import ChatPane
+from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
@@ -258,7 +258,7 @@ async def test_where_the_demo_model_cannot_listen_one_line_says_so(
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
     async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
         await run.screen("ModelScreen")
-        await run.see("Nothing answers at", "A name can be")
+        await run.see("Nothing answers at", "type a name")
         await run.write("my-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.settings.model == "my-model", "the model")
@@ -306,9 +306,9 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
-        await run.see("Enter takes a name without blanks")
+        await run.see("lists no such model")
         await run.pilot.press("enter")
-        await run.see("has no blanks")
+        await run.see("has no spaces")
         run.app.screen.query_one(Input).value = "very-new-model"
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -348,5 +348,5 @@ async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Pa
             run.runtime.proposals.save_proposal(later)
         await run.app.show_proposals()
         assert run.app.workbench.review.state.get("P1") is None
-        run.app.workbench.chat.post_message(ChatPane.ProposalOpened("P1"))
+        run.app.workbench.chat.post_message(Transcript.ProposalOpened("P1"))
         await run.until(lambda: run.app.workbench.review.state.current == "P1", "P1 in the review")

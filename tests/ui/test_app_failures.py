@@ -117,7 +117,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
         async with running(tmp_path, server) as run:
             app = run.app
             monkeypatch.setattr(StatusBar, "render", broken)
-            app.workbench.status.refresh()
+            app.workbench.query_one(StatusBar).refresh()
             await until(lambda: not app.is_running, "the end of the app")
     assert "LookupError" in app.crash_report.getvalue()
     log = tmp_path / "state" / "signoff.log"

@@ -121,7 +121,7 @@ async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_take
             run.app.screen.query_one(OptionList).highlighted = row
             await run.pilot.press("delete")
             await run.painted()
-            await run.see("nothing of yours" if row == 3 else "no longer set")
+            await run.see("not set for this model" if row == 3 else "no longer set")
         assert file.read_text().rstrip() == before.rstrip()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
@@ -171,7 +171,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         await run.pilot.press("left", "enter")
         run.app.screen.query_one(OptionList).focus()
         await run.pilot.press("delete", "right")
-        assert "nothing of yours" not in run.text, "while a value is written"
+        assert "not set for this model" not in run.text, "while a value is written"
         await run.pilot.press("escape", "escape")
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "qwen*"
@@ -198,7 +198,7 @@ async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_tha
         await run.screen("SettingsScreen")
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
-        await run.see("for the model in use another value is set")
+        await run.see("the model in use has a value of its own")
 
 
 async def test_a_turn_of_a_command_with_another_model_has_what_is_set_for_that_one(

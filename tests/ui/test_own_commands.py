@@ -104,7 +104,7 @@ async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
         await run.see("/ship comes")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see(".signoff/commands/ship.md", "Ship it.", "Commands that wait for your trust: /ship")
+        await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
         await run.pilot.press("y")
         await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
         await run.say("/ship")
@@ -119,7 +119,7 @@ async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
         await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see("take the trust back")
+        await run.see("withdraw trust")
         await run.pilot.press("d")
         await run.until(lambda: run.app.parts.commands.own.known.held == ("ship",), "no trust")
 

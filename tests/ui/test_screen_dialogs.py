@@ -176,7 +176,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         file.write_text("max_steps = 7\n")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        await run.see("max_steps = 7", "Not trusted yet: max_steps")
         assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
             await run.pilot.press("y")
@@ -345,9 +345,9 @@ async def test_the_doctor_tells_each_finding(
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
     checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
     assert describe_diagnosis(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
-    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
+    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "Everything works."
     assert (
-        "makes up for"
+        "works around"
         in describe_diagnosis(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
     )
 
@@ -453,7 +453,7 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.command("gate")
         await run.screen("GateScreen")
         hints = run.app.screen.query_one(KeyHints)
-        at = str(hints.render()).index("leave it as it is")
+        at = str(hints.render()).index("cancel")
         await run.pilot.click(KeyHints, offset=(0, 0))
         assert type(run.app.screen).__name__ == "GateScreen", "beside the keys"
         await run.pilot.click(KeyHints, offset=(at + 1, 0))
@@ -470,7 +470,7 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
     async with running(tmp_path, server) as run:
         await run.command("sessions")
         await run.screen("SessionScreen")
-        await run.see("No session is kept here yet")
+        await run.see("No session here yet")
         await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
         await run.painted()
         assert isinstance(run.app.screen, SessionScreen)

@@ -23,7 +23,7 @@ async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server
         (tmp_path / "user/.agents/skills/new").mkdir()
         (tmp_path / "user/.agents/skills/new/SKILL.md").write_text("---\ndescription: New.\n---\n")
         await run.command("skills")
-        await run.see("2 skills", "/new takes in the rest")
+        await run.see("2 skills", "/new loads the present ones")
         await run.pilot.press("escape")
         shutil.rmtree(tmp_path / "user")
         await run.command("skills")

@@ -57,10 +57,8 @@ class StatusLine(Widget):
         self,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = datetime.now,
-        *,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._clock = clock
         self._now = now
         self._phase = Phase.IDLE
@@ -216,7 +214,7 @@ _MARKS = {
     "in_progress": ("▸ ", "$text-accent bold", "$foreground"),
     "pending": ("· ", "$foreground 60%", "$foreground 80%"),
 }
-"""What stands before an item, in which style, and the style of its words."""
+"""The sign of an item, its style, and the style of the item's text, by status."""
 
 
 class TodoBar(Widget):
@@ -391,7 +389,6 @@ class QuestionBar(Widget):
         return min(self._most_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
-        """The options."""
         rows = self._option_rows(self.content_size.width)
         first = self._view(rows)
         lines: list[Content] = []

@@ -43,7 +43,6 @@ class Composer(Column):
         files: Gives the workspace's files, sorted; called and gone through on a thread.
         commands: Those that are offered, (name, title).
         more_commands: There may be others, which `set_commands` will tell of.
-        id: Of the widget.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
@@ -133,9 +132,8 @@ class Composer(Column):
         commands: Sequence[tuple[str, str]] = (),
         *,
         more_commands: bool = False,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._files = files
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
@@ -150,7 +148,7 @@ class Composer(Column):
         """How many texts of the history were given; the rest was sent since."""
         self._history_index = 0
         self._unsent = ComposerDraft("")
-        """What was being written when the user went into the history."""
+        """The draft from before the user went into the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Takes keys of an empty composer before anything else (the options of a question)."""
@@ -163,7 +161,6 @@ class Composer(Column):
         self._queue = Queue()
 
     def compose(self) -> ComposeResult:
-        """Queue, choices, text field."""
         yield self._queue
         yield self.popup
         with Row(id="composer-row"):
@@ -171,7 +168,6 @@ class Composer(Column):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Show the hint."""
         self.set_placeholder(PLACEHOLDER)
 
     # What the app sets and asks.
@@ -301,7 +297,6 @@ class Composer(Column):
         self.editor.undo()
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self.editor.selection
         result = self.editor.replace("\n", start, end, maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)

@@ -22,7 +22,7 @@ class Suggestion(NamedTuple):
     """A row of the completion list."""
 
     value: str
-    """What accepting it gives; untrusted."""
+    """The text that is inserted when it is accepted; untrusted."""
     label: str
     note: str = ""
 

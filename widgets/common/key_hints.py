@@ -25,7 +25,7 @@ class KeyHint(NamedTuple):
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
     plain words."""
     words: str
-    """What happens: `open`, `go back`."""
+    """The effect: `open`, `go back`."""
     enabled: bool = True
 
     @property
@@ -79,7 +79,6 @@ class HintLine(Widget):
         raise NotImplementedError
 
     def render(self) -> Content:
-        """Render all rows."""
         rows: list[Content] = []
         for row, column, hint in self.places(self.content_size.width):
             while len(rows) <= row:
@@ -108,7 +107,6 @@ class HintLine(Widget):
         self.hovered = None if target is None else target[0]
 
     def on_leave(self) -> None:
-        """Remove the highlight."""
         self.hovered = None
 
     def _target_of(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:

@@ -38,7 +38,7 @@ class StripView(ScrollView):
         self._asked = False
         """Some rows are to be painted, and were not yet."""
         self._bar: list[Segment] = []
-        """What the scroll bar looks like."""
+        """The segments of the scroll bar as last drawn."""
         self._bar_moves = False
         """Its place has changed since."""
 

@@ -69,7 +69,6 @@ class PaneTabs(Widget):
     """The tab on which the mouse button went down."""
 
     def render(self) -> Content:
-        """The tabs."""
         return Content("").join(content for _, content in self._tabs())
 
     def mark_unread(self) -> None:
@@ -148,7 +147,7 @@ class StatusValues(NamedTuple):
     denials: int = 0
     """Denials in a row without an approval between."""
     asks: Literal["", "permission", "question"] = ""
-    """What the model cannot go on without."""
+    """The answer that the model waits for."""
     answer_key: str = ""
     """The key that answers it, or leads to where it is answered."""
 
@@ -188,7 +187,6 @@ class StatusBar(Widget):
         self.hovered = event.style.meta.get(_ACTION, "")
 
     def on_leave(self) -> None:
-        """Remove the highlight."""
         self.hovered = ""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
@@ -297,7 +295,6 @@ class KeyBar(HintLine):
     """In their order: the hint, how soon it is left out (1 is never), and whether it works everywhere."""
 
     def on_mount(self) -> None:
-        """Follow the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._follow)
 
     def _follow(self, screen: Screen[object]) -> None:

@@ -132,7 +132,6 @@ class MiniMap(Widget):
         return first, first + max(1, view.size.height * height // total)
 
     def render_line(self, y: int) -> Strip:
-        """One cell of the map."""
         view = self.view
         if self._is_old:
             self._made_for = (view.rows, self.size.height, view.search.found, view.rows.complete)

@@ -120,11 +120,10 @@ class AskPanel(Column):
         self._editor = Editor(self._steer)
         self._answers = Answers()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
-        """What is being written, by thread."""
+        """Unsent questions, by thread."""
         self._waits = self._answered = self._had_keys = False
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield Static(classes="asking--title", markup=False)
         yield self._answers
         yield self._editor
@@ -383,7 +382,6 @@ class AskPanel(Column):
         self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self._editor.selection
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 

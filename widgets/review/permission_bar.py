@@ -33,7 +33,7 @@ ALONE_SECONDS = 0.6
 
 _ANSWERS = ("approve", "deny", "allow_session")
 _WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
-"""What yes and no are called, where that is something else than to allow and to deny."""
+"""Labels of yes and no for kinds of requests where they are not allow and deny."""
 _SHARE = 0.4
 """Of the height of the terminal, which what is asked may take."""
 _TOO_EARLY = "It came before this was on the screen."

@@ -5,7 +5,9 @@ from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff
 from tests.ui.sample_diffs import file_diff, many_lines, proposal
-from widgets.diff.background_jobs import BackgroundJobs, Job
+from tests.unit.widgets.diff.diff_canvas import RecordingView
+from widgets.diff.background_jobs import BackgroundJobs
+from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 
@@ -18,13 +20,7 @@ class Desk:
         self.sheet.white_space = white_space
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
-        self.background = BackgroundJobs(
-            self.sheet,
-            self.jobs.__setitem__,
-            lambda: self.said.append("redraw"),
-            lambda: self.said.append("grown"),
-            lambda: self.said.append("relayout"),
-        )
+        self.background = BackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
         self.sheet.show(proposal("P1", diffs), diffs, versions=False)
 
     def looked(self) -> "Desk":
