@@ -103,9 +103,7 @@ class SignoffApp(FittedApp):
             self.workbench,
             self.current,
             self._app_context,
-            lambda: self.settings.keys,
-            self.show_proposals,
-            self._inbox.wait_until_empty,
+            self,
         )
         self.parts = Controllers()
         """The controllers behind the panes."""
@@ -226,6 +224,10 @@ class SignoffApp(FittedApp):
     def make_review(self) -> None:
         """Load and show the review when it is first needed."""
         self.run_background(self._startup.review.there, group="review")
+
+    async def wait_until_shown(self) -> None:
+        """Return once all updates of the session are on the screen."""
+        await self._inbox.wait_until_empty()
 
     async def show_proposals(self) -> None:
         """Give the review the waiting and the latest decided proposals."""

@@ -38,7 +38,6 @@ class ReviewSide(Column):
         notes: Keeps what is begun in it.
         asking: Asks the model what is asked in it.
         work: Runs that.
-        take_words: Takes words that nobody in the review can take any more.
     """
 
     def __init__(
@@ -48,7 +47,6 @@ class ReviewSide(Column):
         notes: ReviewNotes,
         asking: SideQuestionActions,
         work: RunWork,
-        take_words: Callable[[str], None],
     ) -> None:
         super().__init__()
         self.review = review
@@ -56,7 +54,6 @@ class ReviewSide(Column):
         self._notes = notes
         self._asking = asking
         self._work = work
-        self._take_words = take_words
         self._jobs: dict[type[Message], ReviewJob] = {
             wishes.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
             wishes.AnswersWanted: ReviewJob(decisions.load_answers, "answers"),
@@ -171,4 +168,4 @@ class ReviewSide(Column):
     @on(wishes.FeedbackOrphaned)
     def keep_words(self, event: wishes.FeedbackOrphaned) -> None:
         """Move orphaned words to the composer."""
-        self._take_words(event.text)
+        self._decisions.chat.add_to_composer(event.text)

@@ -136,7 +136,7 @@ class ReviewLoader:
             self._talk,
         )
         asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
-        side = ReviewSide(review, decisions, notes, asking, self._app_context.run, self._talk.add_to_composer)
+        side = ReviewSide(review, decisions, notes, asking, self._app_context.run)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -320,9 +320,8 @@ class Startup:
             self._current,
             parts.preferences,
             self._app_context,
-            open_session=self._talk.open_session,
-            hint=self._workbench.composer.set_placeholder,
-            runtime=parts.runtime,
+            self._talk,
+            parts.runtime,
         )
         parts.commands = CommandRunner(
             parts.runtime,

@@ -3,7 +3,7 @@
 from textual.app import App, ComposeResult
 from textual.strip import Strip
 
-from widgets.common.strip_view import StripView
+from widgets.common.containers import StripView
 
 
 class Rows(StripView):

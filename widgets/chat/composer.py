@@ -17,9 +17,8 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
-from widgets.chat.composer_field import Editor
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
 from widgets.chat.composer_lists import Popup, Queue, Suggestion
-from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
 from widgets.chat.path_index import PathIndex
 from widgets.common.containers import Column, Row
 

@@ -21,7 +21,7 @@ from widgets.chat.markdown.highlighted_code import load_lexers
 from widgets.chat.markdown.styled_lines import StyledLine, slice_spans, visible
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
 from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
-from widgets.common.strip_view import StripView
+from widgets.common.containers import StripView
 from widgets.common.text_colours import selection_style
 
 _STEP = 3

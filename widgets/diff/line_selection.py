@@ -124,7 +124,7 @@ class PickedLines:
     hunks: frozenset[str]
     """Ids of the hunks that they are of."""
     whole: frozenset[str]
-    """Those of them of which all lines were picked."""
+    """Ids of the hunks whose lines were all picked."""
 
 
 class LineSelection:

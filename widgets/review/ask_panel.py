@@ -19,9 +19,8 @@ from app.conversation.events import EventBase, SideExchange, ThreadAnchor
 from app.keys.actions import bindings
 from app.keys.keymap import first_key
 from app.proposals.values.models import FileDiff, Hunk
-from widgets.chat.composer_field import Editor
+from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
-from widgets.chat.folded_pastes import ComposerDraft
 from widgets.chat.markdown.styled_lines import shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column

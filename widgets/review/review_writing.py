@@ -12,7 +12,7 @@ from app.proposals.risk.change_summary import author_summary, computed_summary, 
 from app.proposals.values.models import FileDiff, Proposal
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, escape_surrogates
-from widgets.chat.folded_pastes import DroppedImages
+from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, Side, SourceLine, text_of

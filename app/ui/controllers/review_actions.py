@@ -44,6 +44,10 @@ class ChatAccess(Protocol):
         """Show the chat and focus its composer."""
         ...
 
+    def add_to_composer(self, text: str) -> None:
+        """Add feedback whose subject is decided to the composer."""
+        ...
+
     @property
     def show_proposals(self) -> "Callable[[], Awaitable[None]]":
         """Show the waiting proposals as they are now."""
@@ -57,16 +61,14 @@ class AfterDecision:
         review: Where the user decides.
         session: Whose model hears of it.
         preferences: Say whether the model goes on by itself.
-        leave: Leads back to the composer.
+        chat: Gets the focus after the last decision.
     """
 
-    def __init__(
-        self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
-    ) -> None:
+    def __init__(self, review: Review, session: CurrentSession, preferences: Preferences, chat: ChatAccess) -> None:
         self._review = review
         self._session = session
         self._preferences = preferences
-        self._leave = leave
+        self._chat = chat
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
@@ -86,7 +88,7 @@ class AfterDecision:
             return
         self._deciding = False
         if review.in_focus and review.deciding.question is None:
-            self._leave()
+            self._chat.show()
 
     def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
         """Return a sentence on when the model gets the words of these decisions."""
@@ -181,9 +183,9 @@ class ReviewActions:
         self._runtime = runtime
         self._editor = editor
         self._app_context = app_context
-        self._chat = chat
+        self.chat = chat
         self.checks = ReviewChecks(review, runtime, app_context)
-        self.aftermath = AfterDecision(review, session, preferences, chat.show)
+        self.aftermath = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
         self.outside = ExternalDiffs(review, runtime, app_context)
 
@@ -315,7 +317,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._chat.find_images(event.words.mentions, undone)
+        return await self.chat.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
         """Return what the user sees of a proposal, for the record."""
@@ -419,7 +421,7 @@ class ReviewActions:
             lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
-        await self._chat.show_proposals()
+        await self.chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
         """Let the user edit the proposed text of a file, and store the result."""

@@ -11,11 +11,11 @@ from app.proposals.values.models import FileDiff
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines
 from widgets.diff.diff_arrangement import DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_pane import map_rows
 from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine, lines_of
 from widgets.diff.display_cells import display
 from widgets.diff.file_facts import warning_notes
 from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects
-from widgets.diff.minimap import map_rows
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
