@@ -18,7 +18,7 @@ from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
-from app.tools.base.tool_form import ToolForm, load_form
+from app.tools.base.command_forms import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog, display_path
 from widgets.common.search_list import Choice, SearchList
 
