@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -17,6 +17,10 @@ from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import SearchList
+
+if TYPE_CHECKING:
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.context.preferences import Preferences
 
 Result = TypeVar("Result")
 
@@ -284,6 +288,25 @@ class ValuesDialog(Dialog[None]):
         yield OptionList(markup=False)
         yield Input(id="setting-field")
         yield Static(id="setting-state", classes="text gap quiet")
+
+    def __init__(self, preferences: "Preferences", runtime: "OpenWorkspace") -> None:
+        super().__init__()
+        self._preferences = preferences
+        self._runtime = runtime
+
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.draw()
 
     @property
     def narrow(self) -> bool:

@@ -19,7 +19,7 @@ from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import DialogKey, ValuesDialog, display_path
+from app.ui.screens.dialog import DialogKey, ValuesDialog
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -206,10 +206,8 @@ class ModelSettingsScreen(ValuesDialog):
         runtime: "OpenWorkspace",
         renew: "Callable[[Settings], None]",
     ) -> None:
-        super().__init__()
+        super().__init__(preferences, runtime)
         self._model = model
-        self._preferences = preferences
-        self._runtime = runtime
         self._renew = renew
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
         self._explained = ROWS[0]
@@ -217,17 +215,8 @@ class ModelSettingsScreen(ValuesDialog):
     def heading(self) -> str:
         return f"Settings of {self._model.id}"
 
-    def on_mount(self) -> None:
-        self._draw()
-        self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
-
-    def on_resize(self) -> None:
-        """The columns follow the width."""
-        self._draw()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
         self._facts = current_values(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
@@ -314,7 +303,7 @@ class ModelSettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
-        self._draw()
+        self.draw()
         settings = self._preferences.settings
         if settings.model == self._model.id:
             self._renew(settings)

@@ -19,7 +19,7 @@ from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form
-from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog, display_path
+from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
 from widgets.common.search_list import Choice, SearchList
 
 if TYPE_CHECKING:
@@ -186,9 +186,7 @@ class SettingsScreen(ValuesDialog):
         work: "RunWork",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
-        super().__init__()
-        self._preferences = preferences
-        self._runtime = runtime
+        super().__init__(preferences, runtime)
         self._connector = connector
         self._work = work
         self._choose_theme = pick_theme
@@ -196,13 +194,8 @@ class SettingsScreen(ValuesDialog):
         self._writing: SettingRow
         """The setting that the field edits; set once the field was open."""
 
-    def on_mount(self) -> None:
-        self._draw()
-        self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
         options = self.query_one(OptionList)
         at = options.highlighted
         self._rows = []
@@ -242,10 +235,6 @@ class SettingsScreen(ValuesDialog):
         row = self._row
         if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
             self.tell(f"{row.title}: {row.help}")
-
-    def on_resize(self) -> None:
-        """The columns follow the width."""
-        self._draw()
 
     @property
     def _row(self) -> SettingRow | None:
@@ -312,7 +301,7 @@ class SettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
-        self._draw()
+        self.draw()
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self.tell(f"Saved and in use now; at the next start {overridden} overrides it again.")
@@ -327,7 +316,7 @@ class SettingsScreen(ValuesDialog):
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
     async def _pick_theme(self) -> None:
         await self._choose_theme()
-        self._draw()
+        self.draw()
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
     async def _pick_model(self) -> None:
