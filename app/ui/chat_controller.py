@@ -111,7 +111,7 @@ class ChatController:
         self.back_to_composer(session.take_back())
         if session.is_follower:
             self._app_context.notify(FOLLOWS)
-        self.workbench.tell_review(partial(_recall_comments, session.log.events))
+        self.workbench.call_review(partial(_recall_comments, session.log.events))
         await self.show_proposals()
 
     def show_hint(self, text: str) -> None:
@@ -137,7 +137,7 @@ class ChatController:
         if (place := side_thread_of(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
-            self.workbench.tell_review(lambda review: review.show_thread(place))
+            self.workbench.call_review(lambda review: review.show_thread(place))
             return
         self.workbench.show_pane("chat")
         await self.workbench.chat.show_event(log, event)
@@ -272,7 +272,7 @@ class ChatController:
         await self.session.wait_until_open()
         await self.session.open_session.show_proposal(proposal_id)
         await self.show_proposals()
-        self.workbench.tell_review(lambda review: review.show_item(proposal_id))
+        self.workbench.call_review(lambda review: review.show_item(proposal_id))
         self.workbench.show_pane("diff")
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from widgets.chat.chat_pane import ChatPane
     from widgets.chat.composer import Composer
     from widgets.common.splitter import Splitter
-    from widgets.review import review_messages as wishes
+    from widgets.review import review_messages
     from widgets.review.review import Review
 
 
@@ -51,7 +51,7 @@ class PaneSplit(Row):
     """
 
     @dataclass
-    class Parted(Message):
+    class Resized(Message):
         """The user has changed the share of the width."""
 
         review: int
@@ -96,7 +96,7 @@ class PaneSplit(Row):
     def resize_review(self, steps: int) -> None:
         """Give the review more of the width, or less."""
         self.set_share(self._share + _STEP * steps)
-        self.post_message(self.Parted(self._share))
+        self.post_message(self.Resized(self._share))
 
     # By name, since the line is imported with the review.
 
@@ -108,7 +108,7 @@ class PaneSplit(Row):
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
         """Store the share after the line was dragged."""
         if event.splitter.id == "parting":
-            self.post_message(self.Parted(self._share))
+            self.post_message(self.Resized(self._share))
 
 
 _PICTURES = 2
@@ -175,7 +175,7 @@ class Workbench(Screen[None]):
         """None until something waits in it, or the user goes there."""
         self._proposals: Sequence[Proposal] = ()
         """Proposals of the review."""
-        self._untold: list[Callable[[Review], None]] = []
+        self._review_calls: list[Callable[[Review], None]] = []
         """Calls to make once the review is mounted."""
         self._goal: Pane | None = None
         """Where the user wants to go once it is there."""
@@ -238,8 +238,8 @@ class Workbench(Screen[None]):
         self._review_side = side
         side.review.set_question_pending(self.session_status.asks == "question")
         self.show_proposals(self._proposals)
-        untold, self._untold = self._untold, []
-        for tell in untold:
+        calls, self._review_calls = self._review_calls, []
+        for tell in calls:
             tell(side.review)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
@@ -317,10 +317,10 @@ class Workbench(Screen[None]):
         """Whether keys go to the composer."""
         return self.focused is self.composer.editor
 
-    def tell_review(self, tell: "Callable[[Review], None]") -> None:
+    def call_review(self, tell: "Callable[[Review], None]") -> None:
         """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
-            self._untold.append(tell)
+            self._review_calls.append(tell)
         else:
             tell(self.review)
 
@@ -331,7 +331,7 @@ class Workbench(Screen[None]):
             change(review)
             self.chat.status_line.show_permissions(review.open_permission_count)
 
-        self.tell_review(tell)
+        self.call_review(tell)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show the waiting and the latest decided proposals."""
@@ -351,7 +351,7 @@ class Workbench(Screen[None]):
         if self.is_mounted:
             self._make_room()
 
-    def rest_review(self) -> None:
+    def release_review_width(self) -> None:
         """Give the chat the whole width from now on, until something waits."""
         self._keeps_review = False
         self._make_room()
@@ -377,7 +377,7 @@ class Workbench(Screen[None]):
             self.set_class(on, name, update=False)
             self.app.stylesheet.update_nodes(self.sides.children)
 
-    def tell_outcome(self, problem: str) -> None:
+    def show_review_problem(self, problem: str) -> None:
         """Show a problem in the review, if it is mounted."""
         if self._review_side is not None:
             self.review.show_outcome(problem, problem=True)
@@ -453,11 +453,11 @@ class Workbench(Screen[None]):
 
     # By name, since what they are imported from comes after the first picture.
 
-    def on_full_screen(self, event: "wishes.FullScreen") -> None:
+    def on_full_screen(self, event: "review_messages.FullScreen") -> None:
         """The review takes the whole screen, or gives it back."""
         self.set_full_screen(event.on)
 
-    def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
+    def on_room_wanted(self, event: "review_messages.RoomWanted") -> None:
         """The review wants more of the width, or less."""
         self.sides.resize_review(event.steps)
 

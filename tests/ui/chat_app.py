@@ -20,7 +20,7 @@ from app.proposals.values.decision_facts import FileStat
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.composer_lists import Queue
+from widgets.chat.composer_lists import QueuedMessages
 from widgets.chat.transcript import Transcript
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
@@ -52,7 +52,7 @@ class ChatApp(App[None]):
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)
-    @on(Queue.Wanted)
+    @on(QueuedMessages.Wanted)
     def keep(self, message: Message) -> None:
         self.said.append(message)
 

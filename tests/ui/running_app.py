@@ -52,7 +52,7 @@ class Running:
     @property
     def reviewed(self) -> bool:
         """Whether the review is there: it comes when something waits in it, or one goes there."""
-        return self.app.parts.behind_review is not None
+        return self.app.controllers.review is not None
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true, and until what made it so is dealt with."""

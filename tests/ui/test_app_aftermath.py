@@ -31,9 +31,9 @@ async def write_feedback(run: Running, text: str) -> None:
 
 async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
-    assert run.app.parts.behind_review is not None
-    aftermath = run.app.parts.behind_review.decisions.aftermath
-    return await aftermath.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
+    assert run.app.controllers.review is not None
+    after_decision = run.app.controllers.review.decisions.after_decision
+    return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:
@@ -169,7 +169,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         await run.say("go on")
         await run.see("Which greeting?")
         with pytest.raises(BadArgument, match="A question waits for your answer"):
-            await run.app.parts.commands.run("continue")
+            await run.app.controllers.commands.run("continue")
         before = len(server.requests)
         assert await go_on(run) == " The model goes on once you have answered its question."
         await run.review()

@@ -20,7 +20,7 @@ from widgets.common.text_view import TextView
 
 async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        assert run.app.parts.commands.names == {action.command for action in ACTIONS if action.command}
+        assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
         offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
         assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
 
@@ -60,7 +60,7 @@ async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_pat
             ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
         ):
             with pytest.raises(BadArgument, match=said):
-                await run.app.parts.commands.run(command, argument)
+                await run.app.controllers.commands.run(command, argument)
         await run.command("effort")
         await run.see("Reasoning effort: ")
         assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
@@ -218,7 +218,7 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         await run.see("queued")
         for command in ("continue", "compact"):
             with pytest.raises(BadArgument, match="The model is at work"):
-                await run.app.parts.commands.run(command)
+                await run.app.controllers.commands.run(command)
         await run.pilot.press("f4", "escape")
         await run.settled()
         assert run.app.workbench.composer.draft == "and another thing"

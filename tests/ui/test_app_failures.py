@@ -147,7 +147,7 @@ async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, serv
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:
-            await asyncio.gather(run.app.parts.connector.choose(), run.app.parts.connector.choose())
+            await asyncio.gather(run.app.controllers.connector.choose(), run.app.controllers.connector.choose())
             chosen.set()
 
         before = run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0]

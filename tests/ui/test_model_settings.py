@@ -137,7 +137,7 @@ async def test_any_name_of_a_model_is_kept_as_it_is(
 ) -> None:
     file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
     async with running(tmp_path, server) as run:
-        screen = run.app.parts.connector.model_settings_screen(ListedModel(name, context_window=9000))
+        screen = run.app.controllers.connector.model_settings_screen(ListedModel(name, context_window=9000))
         run.app.push_screen(screen)
         await run.screen("ModelSettingsScreen")
         await run.see("9000", "the server's list")

@@ -36,7 +36,7 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         for question in ("about the moon", "about the sea"):
             server.say(f"An answer {question}.")
-            await run.app.parts.commands.run("new")
+            await run.app.controllers.commands.run("new")
             await run.say(question)
         await run.command("sessions")
         await run.screen("SessionScreen")
@@ -77,7 +77,7 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("about the moon")
-        await run.app.parts.commands.run("new")
+        await run.app.controllers.commands.run("new")
         with run.without("sessions"):
             await run.command("sessions")
             await run.told("no such table: sessions")
@@ -189,7 +189,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
-        await run.app.parts.preferences.reload()
+        await run.app.controllers.preferences.reload()
         assert run.app.settings.max_steps == 7
 
 
@@ -491,8 +491,8 @@ async def test_leaving_an_edit_asks_before_it_drops_what_was_written(
         server.say("Have a look.")
         await run.say("change it")
         await run.review()
-        assert run.app.parts.behind_review is not None
-        await run.app.parts.behind_review.decisions.edit(Edit("P1", "gone.py", 0))
+        assert run.app.controllers.review is not None
+        await run.app.controllers.review.decisions.edit(Edit("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")

@@ -18,7 +18,7 @@ from textual.widgets import Static, TextArea
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
 from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
-from widgets.chat.composer_lists import Popup, Queue, Suggestion
+from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
 from widgets.chat.path_index import PathIndex
 from widgets.common.containers import Column, Row
 
@@ -156,8 +156,8 @@ class Composer(Column):
         """Whether something waits in the review."""
         self.dropped = DroppedImages()
         self.editor = Editor(self._steer, self.dropped.mention_text)
-        self.popup = Popup()
-        self._queue = Queue()
+        self.popup = CompletionPopup()
+        self._queue = QueuedMessages()
 
     def compose(self) -> ComposeResult:
         yield self._queue
@@ -315,7 +315,7 @@ class Composer(Column):
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
-            self._queue.post_message(Queue.Wanted())
+            self._queue.post_message(QueuedMessages.Wanted())
             return True
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
@@ -446,8 +446,8 @@ class Composer(Column):
         """The latest first, each once."""
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
-    @on(Popup.Chosen)
-    def take_clicked(self, event: Popup.Chosen) -> None:
+    @on(CompletionPopup.Chosen)
+    def take_clicked(self, event: CompletionPopup.Chosen) -> None:
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)

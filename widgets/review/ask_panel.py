@@ -53,7 +53,7 @@ class PanelTopic:
     """The lines that the user picked, with their signs."""
 
 
-class Answers(Transcript, can_focus=False):
+class ThreadTranscript(Transcript, can_focus=False):
     """The side thread; it scrolls while the field has the focus."""
 
 
@@ -74,8 +74,8 @@ class AskPanel(Column):
         background: $surface;
         &.shown { display: block; }
         &.-thread { height: 1fr; min-height: 8; }
-        Answers { display: none; height: 1fr; background: $surface; }
-        &.-thread Answers { display: block; }
+        ThreadTranscript { display: none; height: 1fr; background: $surface; }
+        &.-thread ThreadTranscript { display: block; }
         .asking--title {
             height: 1;
             padding: 0 1;
@@ -117,7 +117,7 @@ class AskPanel(Column):
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = Editor(self._steer)
-        self._answers = Answers()
+        self._answers = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
         """Unsent questions, by thread."""
         self._waits = self._answered = self._had_keys = False

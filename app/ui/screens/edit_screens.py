@@ -175,7 +175,7 @@ class EditScreen(Dialog[bool]):
         )
 
 
-Answer = str | ConflictSide
+Resolution = str | ConflictSide
 """The whole text of a file, or the side that is taken as a whole."""
 
 
@@ -215,7 +215,7 @@ class ResolveScreen(EditScreen):
     def __init__(
         self,
         conflict: FileConflict,
-        save: Callable[[Answer, FileVersion | None], Awaitable[None]],
+        save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
         again: Callable[[UnsavedText | None], Awaitable[FileConflict]],
         editor: EditorAccess,
         *,
@@ -354,7 +354,7 @@ class ResolveScreen(EditScreen):
             return
         self.dismiss(True)
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> Resolution | None:
         """Return the user's resolution; None, with a message, if it is not complete."""
         if self._conflict.whole:
             if self._side is None:

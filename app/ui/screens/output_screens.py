@@ -104,7 +104,7 @@ def _printed(result: CheckResult) -> Iterator[TextLine]:
             yield TextLine(((line, "quiet"),))
 
 
-Run = Callable[[str, int], Awaitable[DiffOutput]]
+RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
 """Runs the program on a file, by its path, for so many columns."""
 
 
@@ -124,7 +124,7 @@ class ExternalDiffScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, name: str, paths: Sequence[str], at: int, run: Run) -> None:
+    def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
         """Show the files of `paths` from the one `at` on; `name` is what they are of, and by which program."""
         super().__init__(classes="-large")
         self._about = name
