@@ -269,7 +269,9 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         await run.see("Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in keys_of(action, keymap)))
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
-        assert ["Start afresh." in row for row in rows[at : at + 2]] == [False, True], "many keys have their own line"
+        assert ["Start a new session." in row for row in rows[at : at + 2]] == [False, True], (
+            "many keys have their own line"
+        )
         assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
 
 

@@ -111,7 +111,7 @@ class PreviewController:
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
-        return "Files by path." if self.by_path else "Files in the order of what deserves eyes."
+        return "Files by path." if self.by_path else "Files by risk."
 
     def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""

@@ -126,9 +126,7 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
         (
             SettingRow("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
             SettingRow("chain_steps", "Chain", "staging steps until the gate closes", "number"),
-            SettingRow(
-                "continue_after_approval", "Continue after approval", "when nothing else is waiting", "switch"
-            ),
+            SettingRow("continue_after_approval", "Auto-continue", "after approval, if nothing else waits", "switch"),
             SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
             SettingRow(
                 "ignored", "Ignored files", "what commands write to files ignored by git", "choice", ("write", "hold")
