@@ -59,13 +59,13 @@ def verify_range(
     Raises:
         GitFailed: the range is empty, or the repository, a note, the policy or the keys cannot be read.
     """
-    with BorrowedRepository(root) as borrowed:
+    with BorrowedRepository(root, work_tree=False) as borrowed:
         base, tip = _range(borrowed, words)
         policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
         keys = SignatureVerifier(allowed_signers(borrowed, policy, base), policy.gpg_keys, time)
-        verifier = CommitVerifier(borrowed, policy, keys, more_notes)
+        verifier = CommitVerifier(borrowed, policy, keys, base or tip, more_notes)
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")

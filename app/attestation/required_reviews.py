@@ -34,13 +34,19 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
         if not (wanted := [(change, people) for change, people in wanted if people > 1]):
             return
         keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time())
-        verifier = CommitVerifier(borrowed, policy, keys)
+        verifier = CommitVerifier(borrowed, policy, keys, head)
+        own = borrowed.setting("user.email").casefold()
         for change, people in wanted:
             before, after = (
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
             )
-            others = verifier.signers_of(head, BlobPair(lead + change.path, before, after))
-            others.discard(borrowed.setting("user.email"))
+            reviews = verifier.reviews_of_change(BlobPair(lead + change.path, before, after))
+            # One's own keys may stand under another name.
+            others = {
+                one.signer
+                for one in reviews
+                if one.signer.casefold() != own and not one.review.reviewer.casefold().endswith(f"<{own}>")
+            }
             if len(others) < people - 1:
                 missing = plural(people - 1 - len(others), "other person").replace("persons", "people")
                 raise GitFailed(

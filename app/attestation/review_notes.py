@@ -5,6 +5,7 @@ that a review leads from and to, and below those of its hunks, the ids of the en
 people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.attestation.statement import (
@@ -27,6 +28,9 @@ _LARGEST = 16 << 20
 """Bytes of a note that is read."""
 _MOST = 100_000
 """Envelopes that are read for one question."""
+_MOST_BYTES = 256 << 20
+"""Bytes of the notes that are read for one question."""
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class StatementNotes:
@@ -40,9 +44,12 @@ class StatementNotes:
             more: References or commits of other notes that are read, too.
 
         Raises:
-            GitFailed: one of them does not exist.
+            GitFailed: one of them does not exist, or notes may be missing.
         """
+        if borrowed.setting("extensions.partialclone"):
+            raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         self._borrowed = borrowed
+        self._bytes = 0
         names = [*borrowed.references(REVIEWS, _FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]
         if not all(self._tips):
@@ -70,7 +77,7 @@ class StatementNotes:
             line
             for note in self.read(wanted).values()
             for line in note.decode("ascii", "replace").split()
-            if line not in self.envelopes and line not in self.unreadable
+            if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
         if len(named) + len(self.envelopes) > _MOST:
             raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
@@ -80,7 +87,7 @@ class StatementNotes:
         """Read every envelope. Raises as `look_up` does."""
         named = set()
         for tip in self._tips:
-            for line in self._borrowed.query("ls-tree", "-r", tip).decode("ascii", "replace").splitlines():
+            for line in self._borrowed.query("ls-tree", "-r", "-z", tip).decode("ascii", "replace").split("\0")[:-1]:
                 facts, _, path = line.partition("\t")
                 if facts.split()[2] == path.replace("/", ""):
                     named.add(facts.split()[2])
@@ -89,11 +96,11 @@ class StatementNotes:
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
-        texts = self.read(named)
+        # An envelope is found by its own id: whatever a merge of notes has made of the note that keeps it.
+        texts = self._contents({name: name for name in named})
         for name in sorted(named):
-            text = texts.get(name)
             try:
-                if text is None:
+                if (text := texts.get(name)) is None:
                     raise StatementError("it is missing")
                 if blob_id(text, self._borrowed.hash_name) != name:
                     raise StatementError("it is another than its name says")
@@ -111,27 +118,34 @@ class StatementNotes:
 
     def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
-        keys = [key for key in sorted(keys) if key.isalnum()]
-        if not self._tips or not keys:
-            return {}
-        forms = [
-            (key, f"{tip}:{form}")
+        forms = {
+            f"{tip}:{form}": key
             for key in keys
             for tip in self._tips
             for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
-        ]
-        asked = "".join(f"{form}\n" for _, form in forms).encode()
-        said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objectsize)", data=asked)
-        found: dict[str, list[str]] = {}
-        for (key, _), line in zip(forms, said.decode("utf-8", "replace").splitlines(), strict=True):
-            blob, _, size = line.rpartition(" ")
-            if size.isdecimal():
-                if int(size) > _LARGEST:
-                    raise GitFailed(f"A note in {REVIEWS} has {int(size):,} bytes; the most is {_LARGEST:,}.")
-                found.setdefault(key, []).append(blob)
-        blobs = sorted({blob for blobs in found.values() for blob in blobs})
-        contents = self._borrowed.blobs(blobs)
-        return {key: b"\n".join(contents[blob] for blob in dict.fromkeys(blobs)) for key, blobs in found.items()}
+        }
+        return self._contents(forms)
+
+    def _contents(self, names: Mapping[str, str]) -> dict[str, bytes]:
+        """Return the blobs that git knows by names, below what each stands for, joined; raises GitFailed."""
+        if not names:
+            return {}
+        asked = "".join(f"{name}\n" for name in names).encode()
+        said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", data=asked)
+        found: dict[str, dict[str, None]] = {}
+        sizes: dict[str, int] = {}
+        for key, line in zip(names.values(), said.decode("utf-8", "replace").splitlines(), strict=True):
+            blob, kind, size = line.rsplit(" ", 2) if line.count(" ") > 1 else ("", "", "")
+            if kind == "blob":
+                found.setdefault(key, {})[blob] = None
+                sizes[blob] = int(size)
+        if (largest := max(sizes.values(), default=0)) > _LARGEST:
+            raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_LARGEST:,}.")
+        self._bytes += sum(sizes.values())
+        if self._bytes > _MOST_BYTES:
+            raise GitFailed(f"The notes about these commits have more than {_MOST_BYTES:,} bytes; none was verified.")
+        contents = self._borrowed.blobs(sorted(sizes))
+        return {key: b"\n".join(contents[blob] for blob in blobs) for key, blobs in found.items()}
 
 
 def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:

@@ -160,8 +160,8 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
         try:
             policy = committed_policy(borrowed, head)
             keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
-            verifier = CommitVerifier(borrowed, policy, keys)
-            return verifier.check_statements(head), verifier.refused, ""
+            verifier = CommitVerifier(borrowed, policy, keys, head)
+            return verifier.check_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 

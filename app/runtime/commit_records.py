@@ -171,7 +171,9 @@ def sign_reviews(borrowed: BorrowedRepository, commit: str, reviews: Sequence[Si
     if (key := signing_key(borrowed)) is None:
         return ""
     name = committed_policy(borrowed, commit).repository
-    repository = [name] if name else repository_roots(borrowed, commit)
+    repository = [name] if name else []
+    if not (name and borrowed.shallow_commits):
+        repository += repository_roots(borrowed, commit)
     payload = make_statement(repository, reviews)
     return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
 

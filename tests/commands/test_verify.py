@@ -409,6 +409,7 @@ def merged_with_a_reviewed_resolution(project: Project) -> None:
     project.replace("line 3", "three")
     git(project.root, "checkout", "--quiet", "main")
     project.replace("line 3", "drei")
+    project.base = git(project.root, "rev-parse", "HEAD")
     subprocess.run(["git", "merge", "--quiet", "side"], cwd=project.root, capture_output=True, check=False)
     git(project.root, "checkout", "--ours", "a.txt")
     project.replace("drei", "three or drei", "merge")
@@ -623,8 +624,8 @@ def test_hostile_notes_end_with_a_line(project: Project, text: Callable[[Project
 def test_a_note_that_is_none_covers_nothing(project: Project, text: bytes) -> None:
     project.replace("line 3", "three")
     blob = git(project.root, "hash-object", "-w", "--stdin", data=text)
-    for name in project.envelopes():
-        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-C", blob, name)
+    for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines():
+        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-m", f"../x\nHEAD\n{blob}", line.split()[1])
     code, said = project.verify()
     assert code == 3
     assert "\x1b" not in said
