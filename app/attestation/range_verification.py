@@ -60,6 +60,8 @@ def verify_range(
         GitFailed: the range is empty, or the repository, a note, the policy or the keys cannot be read.
     """
     with BorrowedRepository(root, work_tree=False) as borrowed:
+        if any(key.endswith(".promisor") for key in borrowed.settings):
+            raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         base, tip = _range(borrowed, words)
         policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:

@@ -44,10 +44,8 @@ class StatementNotes:
             more: References or commits of other notes that are read, too.
 
         Raises:
-            GitFailed: one of them does not exist, or notes may be missing.
+            GitFailed: one of them does not exist.
         """
-        if borrowed.setting("extensions.partialclone"):
-            raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         self._borrowed = borrowed
         self._bytes = 0
         names = [*borrowed.references(REVIEWS, _FETCHED), *more]

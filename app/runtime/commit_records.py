@@ -143,7 +143,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
         if not noted:
             return None
         reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
-        statement = sign_reviews(borrowed, noted[-1], reviews)
+        statement = sign_reviews(borrowed, reviews)
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
 
@@ -160,20 +160,21 @@ def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
     return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def sign_reviews(borrowed: BorrowedRepository, commit: str, reviews: Sequence[SignedReview]) -> str:
+def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
     """Sign decisions with the key that git signs with; return the id of the statement, empty without a key.
 
-    The commit says which repository they are of.
+    HEAD says which repository they are of.
 
     Raises:
         GitFailed: the key cannot sign, or the notes cannot be written.
     """
     if (key := signing_key(borrowed)) is None:
         return ""
-    name = committed_policy(borrowed, commit).repository
+    head = borrowed.resolve("HEAD")
+    name = committed_policy(borrowed, head).repository
     repository = [name] if name else []
     if not (name and borrowed.shallow_commits):
-        repository += repository_roots(borrowed, commit)
+        repository += repository_roots(borrowed, head)
     payload = make_statement(repository, reviews)
     return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
 

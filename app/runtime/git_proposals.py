@@ -117,7 +117,7 @@ def push_proposal(
         reviews = [recorded_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
             reviews = [waiting_review(runtime, borrowed, proposal)]
-        signed = bool(reviews) and bool(sign_reviews(borrowed, borrowed.resolve("HEAD"), reviews))
+        signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(
                 f"{proposal.id} is pushed, but git has no key to sign with: set gpg.format and user.signingkey."
