@@ -24,7 +24,7 @@ from app.runtime.git_proposals import stage_commits
 from app.runtime.open_workspace import open_runtime
 
 APART = (5, 3, 2, 1)
-"""How many versions of the repository lie between the base that was reviewed and another; the first that git takes."""
+"""How many versions lie between the base that was reviewed and another; the first that git takes."""
 GROUP = 10
 """Commits that are rebased, or squashed, together."""
 CONFLICT = "conflict"

@@ -7,10 +7,9 @@ from time import time
 from app.attestation.commit_verification import CommitVerifier
 from app.attestation.review_policy import POLICY_PATH, allowed_signers, committed_policy
 from app.attestation.signatures import SignatureVerifier
-from app.git.blobs import BlobPair, TreeEntry, git_mode
+from app.git.blobs import BlobPair, TreeEntry, git_blob, git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.text.plural import plural
 
@@ -56,4 +55,4 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
 
 
 def _entry(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> TreeEntry:
-    return TreeEntry(path, git_mode(leaf.mode, link=leaf.is_link), blob_id(leaf.data, borrowed.hash_name))
+    return TreeEntry(path, git_mode(leaf.mode, link=leaf.is_link), git_blob(borrowed, path, leaf)[0])

@@ -1,7 +1,7 @@
 """What `signoff verify` prints: text, JSON, annotations of GitHub, SARIF, a badge."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -114,11 +114,17 @@ def _escape(text: str) -> str:
 def _describe(file: FileVerification) -> str:
     if file.problem:
         lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
-        return f"{file.problem}{lines} not reviewed"
+        reviewed = "".join(
+            f"; line {hunk.line} by {_describe_reviews(hunk.reviews)}" for hunk in file.hunks if hunk.covered
+        )
+        return f"{file.problem}{lines} not reviewed{reviewed}"
     if not file.reviews:
         return "no review asked"
-    told = dict.fromkeys(_describe_review(one) for one in file.reviews)
-    return f"reviewed by {'; '.join(told)}{', on another base' * file.rebased}"
+    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.rebased}"
+
+
+def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:
+    return ", ".join(dict.fromkeys(_describe_review(one) for one in reviews))
 
 
 def _describe_review(one: AcceptedReview) -> str:

@@ -531,7 +531,14 @@ def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
     badge = json.loads(project.verify("--format", "badge")[1])
     assert (badge["message"], badge["color"]) == ("0 of 1 commit", "red")
     document = json.loads(project.verify("--json")[1])
-    assert [file["lines"] for file in document["commits"][0]["files"]] == [[31], []]
+    first, second = document["commits"][0]["files"]
+    assert (first["lines"], second["lines"]) == ([31], [])
+    assert [(hunk["line"], hunk["covered"], len(hunk["reviews"])) for hunk in first["hunks"]] == [
+        (4, True, 1),
+        (31, False, 0),
+    ]
+    said = project.verify()[1]
+    assert "a.txt: 1 of 2 hunks (line 31) not reviewed; line 4 by ann@x.org at " in said
 
 
 def test_the_record_checks_the_signed_statements(project: Project) -> None:

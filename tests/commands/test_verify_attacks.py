@@ -433,6 +433,14 @@ def odd_names(project: Project) -> None:
     project.review("new", {"caf\u00e9 [x].txt": "c\n", "-o": "c\n", "d/:(top)": "c\n"})
 
 
+def line_endings_that_git_converts(project: Project) -> None:
+    project.write(".gitattributes", "*.bat text eol=crlf\n")
+    project.write("run.bat", "one\r\ntwo\r\n")
+    project.base = project.commit("a batch file")
+    project.review("edited", {"run.bat": "one\r\n2\r\n", "new.bat": "x\r\n"})
+    assert git(project.root, "cat-file", "blob", "HEAD:run.bat") == "one\n2"
+
+
 def a_program_and_a_link(project: Project) -> None:
     project.write("run", "#!/bin/sh\n")
     (project.root / "run").chmod(0o755)
@@ -465,6 +473,7 @@ def a_forged_statement_beside(project: Project) -> None:
         several_principals,
         a_name_for_the_repository_in_the_range,
         odd_names,
+        line_endings_that_git_converts,
         a_program_and_a_link,
         a_forged_statement_beside,
     ],
