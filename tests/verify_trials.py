@@ -1,4 +1,4 @@
-"""`uv run python -m tests.verify_trials REPOSITORY`: whether `signoff verify` accepts what git makes of reviewed commits.
+"""`uv run python -m tests.verify_trials REPOSITORY`: does `signoff verify` accept what git makes of reviewed commits?
 
 Takes the latest commits of a repository's first parents, has each staged, approved, committed and signed as a user
 would, in a clone, and gives the reviewed commits to git: amended, rebased, squashed, picked and merged onto the

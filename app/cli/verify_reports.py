@@ -65,7 +65,8 @@ def print_sarif(verified: VerifiedRange) -> None:
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": quote(path.encode("utf-8", "surrogateescape"))},
-                        **({"region": {"startLine": line}} if line else {}),
+                        # What GitHub shows needs a line.
+                        "region": {"startLine": line or 1},
                     }
                 }
             ],

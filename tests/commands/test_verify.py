@@ -527,7 +527,7 @@ def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
     found = json.loads(project.verify("--format", "sarif")[1])["runs"][0]["results"]
     places = [result["locations"][0]["physicalLocation"] for result in found]
     assert places[0] == {"artifactLocation": {"uri": "a.txt"}, "region": {"startLine": 31}}
-    assert places[1] == {"artifactLocation": {"uri": "b%2C%20c%25.txt"}}
+    assert places[1] == {"artifactLocation": {"uri": "b%2C%20c%25.txt"}, "region": {"startLine": 1}}
     badge = json.loads(project.verify("--format", "badge")[1])
     assert (badge["message"], badge["color"]) == ("0 of 1 commit", "red")
     document = json.loads(project.verify("--json")[1])
