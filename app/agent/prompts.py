@@ -1,4 +1,4 @@
-"""The system prompt: who the model is here, how edits work, what the workspace is.
+"""The system prompt: the model's role, how edits work, and the workspace.
 
 The text is byte-stable within a session, since servers cache the beginning of a request: it holds the day, not the
 time, and nothing that changes while the session runs, but for the gate's policy when the user changes that.

@@ -25,7 +25,7 @@ _MOST_REFUSED = 1_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcceptedReview:
-    """A review whose signature is of an allowed key, and that meets the policy."""
+    """A review that is signed by an allowed key and meets the policy."""
 
     signer: str
     """The principal of the key."""
@@ -85,7 +85,7 @@ class CommitVerification:
 
     @property
     def covered(self) -> bool:
-        """Return whether all that the policy asks is there."""
+        """Return whether the policy is met."""
         return bool(self.exempt) or all(file.covered for file in self.files)
 
 
@@ -120,7 +120,18 @@ class _Search:
 
 
 class CommitVerifier:
-    """Verifies the commits of one range under one policy."""
+    """Verifies the commits of one range under one policy.
+
+    Args:
+        borrowed: The repository.
+        policy: What is asked.
+        signatures: Knows the allowed keys.
+        trusted: A commit of the repository that reviews must be for, which is not itself in question.
+        more_notes: References or commits of other notes that are read, too.
+
+    Raises:
+        GitFailed: there are no such notes, or the clone is shallow and the policy gives it no name.
+    """
 
     def __init__(
         self,
@@ -130,18 +141,6 @@ class CommitVerifier:
         trusted: str,
         more_notes: Sequence[str] = (),
     ) -> None:
-        """Find the notes.
-
-        Args:
-            borrowed: The repository.
-            policy: What is asked.
-            signatures: Knows the allowed keys.
-            trusted: A commit of the repository that reviews must be for, which is not itself in question.
-            more_notes: References or commits of other notes that are read, too.
-
-        Raises:
-            GitFailed: there are no such notes, or the clone is shallow and the policy gives it no name.
-        """
         self._borrowed = borrowed
         self._policy = policy
         self._signatures = signatures
@@ -278,7 +277,7 @@ class CommitVerifier:
                 yield AcceptedReview(signer, key, review, file)
 
     def _missing(self, review: SignedReview) -> str:
-        """Return what the policy asks and a review does not have; empty if nothing."""
+        """Return the requirement of the policy that a review does not meet; empty if it meets all."""
         limit = self._policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
             if review.unseen_lines is None:

@@ -27,18 +27,17 @@ class GitFileChange:
 
 
 class NotesSetup:
-    """What is to be changed in a repository; nothing is before `write`."""
+    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`.
+
+    Args:
+        borrowed: The repository.
+        remote: With which notes are exchanged; empty for none.
+
+    Raises:
+        GitFailed: There is no such remote, or a file of git's cannot be read or is not one to add to.
+    """
 
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
-        """Find out what is missing.
-
-        Args:
-            borrowed: The repository.
-            remote: With which notes are exchanged; empty for none.
-
-        Raises:
-            GitFailed: there is no such remote, or a file of git's cannot be read or is not one to add to.
-        """
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
         self._config = borrowed.shared / "config"

@@ -34,18 +34,17 @@ _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class StatementNotes:
-    """Reads the reviews of a repository, each note once."""
+    """Reads the reviews of a repository, each note once.
+
+    Args:
+        borrowed: The repository.
+        more: References or commits of other notes that are read, too.
+
+    Raises:
+        GitFailed: One of them does not exist.
+    """
 
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
-        """Find the notes.
-
-        Args:
-            borrowed: The repository.
-            more: References or commits of other notes that are read, too.
-
-        Raises:
-            GitFailed: one of them does not exist.
-        """
         self._borrowed = borrowed
         self._bytes = 0
         names = [*borrowed.references(REVIEWS, _FETCHED), *more]

@@ -96,7 +96,7 @@ def _pre_commit(read: Read) -> Iterator[SuggestedCheck]:
 
 
 def _targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
-    """What the targets of a runner are for, by their names."""
+    """Suggest checks for the targets of a task runner, by their names."""
     for name in names:
         if name in _QUICK:
             yield _staged(source, name, f"{tool} {name}", seconds=120)

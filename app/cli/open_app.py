@@ -84,7 +84,7 @@ def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
 
 
 def _report_crash(report: str, log: Path) -> None:
-    """Keep the details of a crash to the user's own log, and say where they are."""
+    """Write the details of a crash to the user's log, and print where they are."""
     from app.ui.context.error_messages import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""

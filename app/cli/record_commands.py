@@ -209,7 +209,8 @@ def _signed(entries: Sequence[RecordEntry]) -> dict[str, tuple[str, RecordEntry]
 
 
 def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -> list[tuple[str, RecordEntry]]:
-    """The files that no longer hold what was signed last, with the entry that says so."""
+    """Yield the paths whose content differs from the last signed version, each with the record entry of that
+    version."""
     disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)
     moved = []
     for path, (wanted, entry) in sorted(signed.items()):

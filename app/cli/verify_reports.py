@@ -1,4 +1,4 @@
-"""What `signoff verify` prints: text, JSON, annotations of GitHub, SARIF, a badge."""
+"""Output of `signoff verify`: text, JSON, annotations of GitHub, SARIF, a badge."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -62,19 +62,18 @@ _SMALL = 16 << 20
 
 
 class BorrowedRepository:
-    """Access to the workspace's repository through a temporary one; a context manager."""
+    """Access to the workspace's repository through a temporary one; a context manager.
+
+    Args:
+        root: The workspace.
+        work_tree: Whether git may look at the files on disk, at the index and at attributes of paths.
+
+    Raises:
+        GitFailed: there is no repository around the workspace.
+    """
 
     def __init__(self, root: Path, *, work_tree: bool = True) -> None:
-        """Find the repository around a workspace.
-
-        Args:
-            root: The workspace.
-            work_tree: Whether git may look at the files on disk, at the index and at attributes of paths.
-
-        Raises:
-            GitFailed: there is none.
-        """
-        found = find_repository(root) or _hook_repository(root)
+        found = _hook_repository(root) or find_repository(root)
         if found is None:
             raise GitFailed(f"{root} is not in a git repository.")
         self._theirs = found

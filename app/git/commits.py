@@ -1,4 +1,4 @@
-"""Read what a commit, or a range of commits, changes."""
+"""Reads the changes of a commit or of a range of commits."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
 
 
 def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int) -> dict[str, Leaf]:
-    """What HEAD has at the paths, as it would be on disk."""
+    """Return the files of HEAD at the paths, as they would be on disk."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     paths = [f"{lead}{change.path}" for change in changes]
     said = borrowed.query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
@@ -62,7 +62,7 @@ def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChan
 
 
 def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
-    """What the change makes of what HEAD has.
+    """Return the file of HEAD with the change applied.
 
     Raises:
         GitFailed: it was made of something else, and does not fit.
@@ -128,7 +128,7 @@ class CommitChanges:
 
 
 def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
-    """Return the range that a name means: `A..B` or `A...B` as in `git diff`, or what a branch has and HEAD lacks."""
+    """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks."""
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:
@@ -206,7 +206,7 @@ def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple
 
 
 def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
-    """Where two commits part."""
+    """Return the merge base of two commits."""
     try:
         said = borrowed.query("merge-base", one, other)
     except GitFailed as error:

@@ -60,7 +60,7 @@ def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: 
 
 
 def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str]) -> bytes:
-    """What git holds for changed by the times and sizes of files; a module is never entered."""
+    """Return what git considers changed by the times and sizes of files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     if commit:
         return borrowed.query("diff-index", *options, commit, *within)
@@ -119,7 +119,7 @@ def _compared(
 
 
 def _filtered(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
-    """The paths whose content git keeps in a form that only a program of its own can read, and the program's name."""
+    """Return the paths whose content git stores through a filter program, each with the filter's name."""
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
     said = borrowed.query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
     words = said.split("\0")

@@ -93,7 +93,7 @@ class StdioConnection(Connection):
         await self._process.end()
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        """Its lines, each bounded. Raises ConnectionLost for one that is too long."""
+        """Yield lines of the program, each bounded. Raises ConnectionLost for one that is too long."""
         buffer = bytearray()
         while chunk := await self._process.stdout.read(_CHUNK):
             looked = len(buffer)

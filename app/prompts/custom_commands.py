@@ -28,10 +28,13 @@ _PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 class CommandUnusable(Exception):
-    """A command cannot be called, or not with these arguments; the message is one line that says why."""
+    """A command cannot be called, or not with these arguments; the message is one line that says why.
+
+    Args:
+        untrusted: For want of the user's trust.
+    """
 
     def __init__(self, message: str, *, untrusted: bool = False) -> None:
-        """`untrusted`: for want of the user's trust."""
         super().__init__(message)
         self.untrusted = untrusted
 

@@ -1,4 +1,4 @@
-"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+"""Proposals from git or from the disk, and proposals pushed to git."""
 
 import time
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class PushedProposal:
 def stage_worktree(
     runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
-    """A proposal, in reverse, of what is changed on disk; and the files that were left out of it, with reasons.
+    """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
         runtime: The open workspace.
@@ -90,7 +90,7 @@ def stage_commits(
 def push_proposal(
     runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool, sign: bool = False
 ) -> PushedProposal:
-    """Put a proposal on a reference of another repository, as a commit on top of HEAD.
+    """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
         runtime: The open workspace.
@@ -128,7 +128,7 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
-    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+    """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
         runtime: The open workspace.
@@ -149,7 +149,7 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
 
 
 def _git_origin(found: CommitChanges) -> str:
-    """Where it comes from: as it was named, which commit it is, by whom."""
+    """Return the origin in words: the name, the commit and its author."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
     count = f"{plural(found.count, 'commit')} " if found.count > 1 else ""

@@ -276,7 +276,7 @@ class PersistentOverlay(OverlayLayer):
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
     def replace_contents(self, pending: Pending) -> None:
-        """Replace the contents of the layer by these changes; the program has to be remounted. Raises OSError."""
+        """Replace the contents of the layer by these changes; the program must be remounted. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():
                 remove_tree(each)

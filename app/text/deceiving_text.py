@@ -1,4 +1,4 @@
-"""Detect text that could deceive a reviewer because it does not look like what it is.
+"""Detects text that looks different from what it is, and could deceive a reviewer.
 
 Bidirectional controls show code in another order than it runs (CVE-2021-42574, "Trojan Source"), and so do letters
 that are written from right to left; other characters don't show at all, and some letters look like others
@@ -71,7 +71,7 @@ class DeceptiveText:
 
     @property
     def worst_effect(self) -> str:
-        """Describe what the worst of it may do to a reader."""
+        """Return what the worst of it may do to a reader."""
         if self.bidi or self.reordered:
             return "The code may run in another order than it reads."
         if self.lookalikes:
@@ -82,7 +82,7 @@ class DeceptiveText:
 
 
 def find_deceptive(text: str) -> DeceptiveText:
-    """Find what could deceive a reader; tabs, newlines and the carriage return of a CRLF are ordinary."""
+    """Find deceptive text; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
         return DeceptiveText()
     control = bidi = invisible = blank = spaces = 0
@@ -127,8 +127,8 @@ _CODE = tuple(map(re.compile, (r"[=+<>{}&|*/\\^@$;]", r"[\"'`][^\"'`]*[\"'`]", r
 
 
 def _right_to_left(text: str) -> tuple[int, int]:
-    """The lines on which right-to-left letters turn code around (UAX 9 gives what lies between them, and numbers
-    beside them, their direction), and those on which they don't."""
+    """Return the lines on which right-to-left letters reverse code (UAX 9 gives text between them, and numbers beside
+    them, their direction), and those on which they don't."""
     deceiving = harmless = 0
     for line in text.split("\n"):
         first = _RTL.search(line)
@@ -165,7 +165,7 @@ def _is_turned_around(line: str, first: int) -> bool:
 
 
 def _comment_start(line: str) -> int:
-    """Where a comment begins on a line; -1 if none does."""
+    """Return where a comment begins on a line; -1 without one."""
     starts = [line.find(mark) for mark in ("#", "//", "--")]
     # One that ends on the line has code behind it.
     starts.append(line.find("/*", max(0, line.rfind("*/") - 1)))

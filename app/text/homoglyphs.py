@@ -109,7 +109,7 @@ def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _mixes(word: str) -> bool:
-    """Whether letters of another script, or Latin ones that look like others, stand among ASCII letters."""
+    """Return whether a word mixes ASCII letters with another script or with Latin letters that look alike."""
     if not any("a" <= letter <= "z" or "A" <= letter <= "Z" for letter in word):
         return False
     for letter in word:
@@ -119,7 +119,7 @@ def _mixes(word: str) -> bool:
 
 
 def _folds(word: str) -> bool:
-    """Whether a letter is folded to ASCII where names are normalized; letters of Japanese text are let alone."""
+    """Return whether a letter is normalized to ASCII in names; letters of Japanese text are not."""
     if any(_is_wide(letter) for letter in word):
         return False
     return any(not letter.isascii() and _folds_to_ascii(letter) for letter in word)
@@ -175,7 +175,7 @@ def _deceiving_signs(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_wide(letter: str) -> bool:
-    """Whether it belongs to Chinese, Japanese or Korean text; full-width forms of ASCII don't tell."""
+    """Return whether it belongs to Chinese, Japanese or Korean text; full-width forms of ASCII don't count."""
     return letter > "\u1100" and unicodedata.east_asian_width(letter) == "W"
 
 

@@ -36,7 +36,7 @@ _RAW_LIMIT = 2_000
 
 @dataclass(slots=True)
 class CallRecord:
-    """A call of a response, and what is known of how it went."""
+    """A call of a response and its known progress."""
 
     call: ToolCall
     wire_id: str

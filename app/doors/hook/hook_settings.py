@@ -58,7 +58,7 @@ class InstalledHook(NamedTuple):
         return HookOptions()
 
     def weaknesses(self, agent: Agent) -> Iterator[str]:
-        """Yield each way in which this hook lets calls through that signoff did not see or answer."""
+        """Yield each way in which this hook lets calls through unseen or unanswered."""
         longest = self.options.max_seconds
         if self.is_altered:
             yield f"it is not as signoff writes it; `signoff doors install {agent.name}` does"
@@ -355,7 +355,7 @@ def installed_version(program: str) -> str:
 
 
 def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
-    """Yield the known weaknesses of a release, those that all releases have first."""
+    """Yield the known weaknesses of a release, those of all releases first."""
     if agent.fails_open:
         yield (
             f"{agent.title} fails open: a call passes if its hook ends without exit code 2 and a word, which "

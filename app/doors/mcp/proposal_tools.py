@@ -104,7 +104,7 @@ _PENDING_LINES = 40
 
 
 def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
-    """Put changes of files into an empty draft; what the agent should know of it.
+    """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
         runtime: The open workspace.
@@ -130,7 +130,7 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
 
 
 def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
-    """Put a patch into an empty draft, as a whole; what the agent should know of it.
+    """Put a patch into an empty draft; return what the agent should know of it.
 
     Raises:
         ToolError: it doesn't fit; the draft is to be thrown away.
@@ -172,7 +172,7 @@ def _change(
 
 @contextmanager
 def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
-    """Turn a refusal into a ToolError that quotes no secret, and says what of the text is not on disk."""
+    """Turn a refusal into a ToolError that quotes no secret and names text that is not on disk."""
     try:
         with refusals_as_tool_errors():
             yield

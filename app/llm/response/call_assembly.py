@@ -118,15 +118,18 @@ class _Slot:
 
     @property
     def complete(self) -> bool:
-        """The arguments so far are a whole object; only what ends like one is looked through."""
+        """Return whether the arguments are a whole object; only texts that end like one are parsed."""
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete("".join(self.pieces))
 
 
 class CallAssembly:
-    """The calls of one response."""
+    """The calls of one response.
+
+    Args:
+        tool_names: What the request offered; helps with names that come in pieces.
+    """
 
     def __init__(self, tool_names: Iterable[str] = ()) -> None:
-        """`tool_names`: what the request offered; helps with names that come in pieces."""
         self.characters = 0
         """Size of everything in the calls so far."""
         self._tool_names = frozenset(tool_names)
@@ -136,7 +139,7 @@ class CallAssembly:
         return bool(self._slots)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
-        """Take one element of `delta.tool_calls`; return None if it says nothing.
+        """Add one element of `delta.tool_calls`; return None if it is empty.
 
         Raises:
             ResponseTooLarge: The arguments of one call, or the calls, go on without end.

@@ -16,7 +16,7 @@ Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class DeltaCollector:
-    """Collects what chunks add: pieces of one text are joined, and of a call only the latest state is kept."""
+    """Collects the contents of chunks: texts are joined, and only the latest state of a call is kept."""
 
     def __init__(self) -> None:
         self._whole: list[Delta] = []
@@ -74,10 +74,14 @@ _MOST_DOLLARS = 1_000_000
 
 
 class ResponseAssembly:
-    """Collects one response: feed it every chunk (parsed JSON), then take the result."""
+    """Collects one response: feed it every chunk (parsed JSON), then take the result.
+
+    Args:
+        tool_names: Names of the offered tools; they help with names that come in pieces.
+        closing: Hide calls that the server prints as text.
+    """
 
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
-        """`tool_names` helps with names that come in pieces; `closing` hides calls that are leaked as text."""
         self.finish_reason: str | None = None
         self.usage: Usage | None = None
         self.model = ""
@@ -108,7 +112,7 @@ class ResponseAssembly:
         return not (self._text or self._reasoning or self._calls)
 
     def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        """Take one chunk and put what it adds into the deltas; no field is required, unknown ones are ignored.
+        """Read one chunk into the deltas; no field is required, unknown ones are ignored.
 
         Raises:
             ResponseTooLarge: The response, or one of its calls, exceeds every plausible size.
@@ -149,7 +153,7 @@ class ResponseAssembly:
         )
 
     def calls(self) -> tuple[ReceivedCall, ...]:
-        """The calls as they stand."""
+        """Return the calls received so far."""
         return self._calls.calls()
 
     def _choice(self, choice: Mapping[str, Any], *, whole: bool, deltas: DeltaCollector) -> None:
@@ -269,7 +273,7 @@ def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 
 def read_usage(holder: Mapping[str, Any]) -> Usage | None:
-    """The usage in a chunk or a choice, or None if it has none that says anything.
+    """Return the usage in a chunk or a choice; None if there is none.
 
     Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
     adds the cost in US dollars.

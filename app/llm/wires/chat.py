@@ -1,4 +1,4 @@
-"""Chat completions: one list of messages, in which the profile says what goes where."""
+"""The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class ChatWire:
         return fields | tool_fields(profile, payload, payload.tools)
 
     def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A field of its own."""
+        """Return the field for the effort."""
         return {"reasoning_effort": effort}
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
@@ -53,7 +53,7 @@ class ChatWire:
         return {}
 
     def decoder(self) -> Decoder:
-        """Its chunks are what is read."""
+        """Return the decoder of chunks."""
         return _AsItIs()
 
 

@@ -1,4 +1,4 @@
-"""Content of a request, independent of the protocol: who says what, in order, each call with its result.
+"""Content of a request, independent of the protocol: messages in order, each call with its result.
 
 The projection yields these; a wire makes messages of them. A call holds its result, so none can lack one.
 """

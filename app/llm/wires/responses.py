@@ -29,7 +29,7 @@ _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
 
 
 class ResponsesDecoder:
-    """For one response. What came in pieces is not taken again where an event repeats it whole."""
+    """Decodes one response. Data that came in pieces is skipped where an event repeats it whole."""
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlocks("responses")
@@ -124,7 +124,7 @@ class ResponsesDecoder:
         return delta
 
     def _over(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        """The end; with what no event has brought, where a server does not stream."""
+        """Return the end of the response, with data that no event has brought, for servers that do not stream."""
         if response.get("status") == "failed" or response.get("error"):
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}

@@ -121,7 +121,7 @@ class ItemWriter(Protocol):
         ...
 
     def copy(self) -> "ItemWriter":
-        """Another one that goes on from here by itself; messages that are written stay the same objects."""
+        """Return an independent copy; messages already written stay the same objects."""
         ...
 
     def end(self, first: SystemText | None = None) -> WireMessages:
@@ -150,11 +150,11 @@ class Wire(Protocol):
         ...
 
     def fitted(self, profile: Profile) -> Profile:
-        """The profile with what this wire demands or has no need of, whatever the endpoint."""
+        """Return the profile with what this wire requires or does not need, whatever the endpoint."""
         ...
 
     def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
-        """The items as messages; valid whatever they are."""
+        """Return the items as messages; valid for any items."""
         ...
 
     def writer(self, profile: Profile) -> ItemWriter:
@@ -166,7 +166,7 @@ class Wire(Protocol):
         ...
 
     def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a body that say how much the model is to reason; empty where it cannot be said."""
+        """Return the fields of a body for the reasoning effort; empty where the wire has none."""
         ...
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
@@ -174,7 +174,7 @@ class Wire(Protocol):
         ...
 
     def headers(self, key: str) -> dict[str, str]:
-        """Headers of the protocol; those that carry the key only where it does not go as a bearer token."""
+        """Return the headers of the protocol; with the key only where it is no bearer token."""
         ...
 
     def decoder(self) -> Decoder:

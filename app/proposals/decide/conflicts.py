@@ -348,7 +348,7 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
 
 
 def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
-    """What meets in a file; raises EditRejected where that can't be resolved by hand."""
+    """Return the versions to merge; raises EditRejected where they can't be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
         raise EditRejected(f"{proposal.id} has nothing that waits at {path}.")
@@ -417,7 +417,7 @@ def _lines_of(text: str) -> tuple[str, ...]:
 
 
 def _kind_words(version: FileVersion | None, document: Document) -> str:
-    """What a side is, where it is taken as a whole."""
+    """Return the words for a side that can only be taken whole."""
     if version is None:
         return "no file"
     if version.is_link:
@@ -441,7 +441,7 @@ def _merged_parts(
 
 
 def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
-    """Where two files differ of which nothing is known before them: each difference is a conflict."""
+    """Yield the differences between two files without a common base; each is a conflict."""
     at = 0
     for change in diff_lines(disk, proposed):
         if change.old_start > at:

@@ -269,20 +269,20 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
 
 
 def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
-    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    """Return the choices: hunks by number, files without hunks by path."""
     names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
 def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """Return what the file contains with the chosen part, whatever is pending below it."""
+    """Return the choices in words: hunks by number, files without hunks by path."""
     return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: ChosenFiles
 ) -> DeniedPart:
-    """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
+    """Return what is needed to make the denied hunks pending again, given the `result` of the others."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
@@ -369,7 +369,7 @@ def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ..
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
-    """What a file holds now, to be quoted to a model; None where there is none, or it looks like a secret."""
+    """Return the file's text to quote to a model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)
         if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):

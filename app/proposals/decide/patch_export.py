@@ -59,7 +59,7 @@ def render_diff(files: Sequence[PatchFileContent]) -> bytes:
 
 
 def split_kinds(file: PatchFileContent) -> Sequence[PatchFileContent]:
-    """Yield what a diff says of a file in turn: a change between file and link is a deletion and a creation."""
+    """Yield the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
     gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
@@ -102,7 +102,7 @@ def _file_lines(file: PatchFileContent) -> Iterator[bytes]:
 
 
 def has_hunks(file: PatchFileContent) -> bool:
-    """Whether the part of this file says anything about lines."""
+    """Return whether the part of this file has lines."""
     return (
         file.old != file.new
         and bool(file.old or file.new)
@@ -262,7 +262,7 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
 
 
 def as_patch(contents: Contents, proposal: Proposal) -> str:
-    """Return the pending changes as a patch; of a decided proposal what was written, of a denied one what it wanted.
+    """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.

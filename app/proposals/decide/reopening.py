@@ -53,7 +53,8 @@ def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[
 
 
 def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> FileVersion:
-    """A version without what was written; as it is where that has changed since, or the file was not there."""
+    """Return a version without the written part; unchanged where that part has changed since, or there was no
+    file."""
     if entry.before is None or entry.after is None:
         return version
     mode = version.mode if entry.before_mode is None else entry.before_mode

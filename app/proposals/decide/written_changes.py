@@ -1,4 +1,4 @@
-"""Decide on changes that are on disk already: keep a part of them, or take it back.
+"""Decisions on changes that are on disk already: keep a part of them, or revert it.
 
 It is the mirror of a proposal that is yet to be written. There the base is on disk, an approval writes, and a denial
 leaves the file alone; here the result is, a denial writes, and an approval leaves it alone. Either way the base moves
@@ -85,7 +85,7 @@ def take_back_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) 
 
 
 def last_standing_decision(proposal: Proposal) -> int:
-    """The number of the latest decision that stands. Raises NothingToUndo."""
+    """Return the number of the latest decision in force. Raises NothingToUndo."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:
         raise NothingToUndo(f"Nothing of {proposal.id} was decided; there is nothing to undo.")
@@ -132,7 +132,7 @@ def _decision(proposal: Proposal, change: FileChange, choice: ChosenFiles, left:
 
 
 def _start(change: FileChange) -> FileVersion | None:
-    """What the change was compared with at first, as far back as no re-base came between."""
+    """Return the first base of the change, as far back as no re-base came between."""
     version = change.base
     for part in reversed(change.decisions):
         if not same_version(part.left, version):
@@ -147,7 +147,7 @@ def _stat(contents: Contents, change: FileChange, before: FileVersion | None, af
 
 
 def _transitions(change: FileChange, path: str, result: FileVersion | None) -> list[Transition]:
-    """From what is on disk to `result` at `path`."""
+    """Return the transitions from the disk to `result` at `path`."""
     if path != change.path:
         return [Transition(change.path, change.result, None, path), Transition(path, None, result)]
     return [] if same_version(change.result, result) else [Transition(path, change.result, result)]

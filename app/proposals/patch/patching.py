@@ -94,7 +94,7 @@ def _without(lines: Sequence[str], prose: Collection[int]) -> list[str]:
 
 
 def _without_carriage_returns(lines: list[str]) -> list[str]:
-    """The lines as they were before the whole text was given CRLF endings, if it was: its headers tell."""
+    """Return the lines without CRLF endings that were added to the whole text, judged by its headers."""
     headers = [line for line in lines if line.startswith(_HEADERS)]
     if headers and all(line.endswith("\r") for line in headers):
         return [line.removesuffix("\r") for line in lines]

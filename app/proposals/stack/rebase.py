@@ -108,7 +108,7 @@ def removed_paths(proposal: Proposal) -> set[str]:
 
 
 def _stands(overlay: Overlay, proposal: Proposal) -> bool:
-    """Whether all that is below a proposal is as it was: then so is what comes of it, by the same steps."""
+    """Return whether everything below a proposal is unchanged, so that the same steps give the same result."""
     if proposal.state is ProposalState.STALE:
         return False
     try:
@@ -150,7 +150,7 @@ def display_conflicts(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
 
 
 def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
-    """The change against what is there now; raises Stuck."""
+    """Return the change re-based on the present file; raises Stuck."""
     if change.on_disk:
         return _moved_on_disk(overlay, change, number)
     source = change.old_path or change.path
@@ -213,7 +213,7 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
-    """What is on disk without the change."""
+    """Return the file on disk without the change."""
     origin, base = change.origin_result, change.origin_base
     if same_version(current, origin) or current is None or origin is None or base is None:
         return base
