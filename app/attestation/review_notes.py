@@ -22,7 +22,7 @@ from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
 
 REVIEWS = "refs/notes/signoff-reviews"
-_FETCHED = "refs/notes/*/signoff-reviews"
+FETCHED = "refs/notes/*/signoff-reviews"
 """Those of remotes, as `signoff notes --install` has git fetch them."""
 _LARGEST = 16 << 20
 """Bytes of a note that is read."""
@@ -47,7 +47,7 @@ class StatementNotes:
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
         self._borrowed = borrowed
         self._bytes = 0
-        names = [*borrowed.references(REVIEWS, _FETCHED), *more]
+        names = [*borrowed.references(REVIEWS, FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
@@ -145,6 +145,12 @@ class StatementNotes:
         return {key: b"\n".join(contents[blob] for blob in blobs) for key, blobs in found.items()}
 
 
+def join_fetched(borrowed: BorrowedRepository) -> None:
+    """Take what was fetched of others' notes into one's own, so that these can be pushed; raises GitFailed."""
+    for fetched in borrowed.references(FETCHED):
+        borrowed.merge_notes(REVIEWS, fetched)
+
+
 def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     """Write an envelope to the notes, with what was fetched of others; return its id.
 
@@ -157,8 +163,7 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
-    for fetched in borrowed.references(_FETCHED):
-        borrowed.merge_notes(REVIEWS, fetched)
+    join_fetched(borrowed)
     notes = StatementNotes(borrowed)
     before = notes.read(keys)
     changed = {

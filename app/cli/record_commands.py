@@ -146,7 +146,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
         How many are good, why each other is not, and why they could not be checked, if so.
     """
     from app.attestation.commit_verification import CommitVerifier
-    from app.attestation.review_notes import REVIEWS
+    from app.attestation.review_notes import FETCHED, REVIEWS
     from app.attestation.review_policy import allowed_signers, committed_policy
     from app.attestation.signatures import SignatureVerifier
     from app.git.borrowed_repository import BorrowedRepository
@@ -155,7 +155,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.references(REVIEWS) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
             return 0, {}, ""
         try:
             policy = committed_policy(borrowed, head)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.attestation.commit_verification import repository_roots
-from app.attestation.review_notes import add_reviews
+from app.attestation.review_notes import add_reviews, join_fetched
 from app.attestation.review_policy import committed_policy
 from app.attestation.signatures import sign, signing_key
 from app.attestation.statement import (
@@ -142,6 +142,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
             files += len(found)
             signed |= entries
         if not noted:
+            join_fetched(borrowed)
             return None
         reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
         statement = sign_reviews(borrowed, reviews)
@@ -229,7 +230,7 @@ def _signed_origin(origin: Origin) -> ReviewOrigin:
 def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
     """Return a file of the record as it is signed."""
     path = f"{borrowed.folder}/{file.path}" if borrowed.folder else file.path
-    modes = {"base_mode": _git_mode(file.base_mode), "result_mode": _git_mode(file.result_mode)}
+    base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
     sides = ((file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode))
     try:
         before, after = (
@@ -237,8 +238,11 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
         )
     except KeyError:
         # Their contents were pruned: the hunks are not known any more.
-        return ReviewedFile(path=path, base=file.base, result=file.result, **modes)
-    return _reviewed_file(borrowed, path, before, after).model_copy(update=modes)
+        return ReviewedFile(
+            path=path, base=file.base, result=file.result, base_mode=base_mode, result_mode=result_mode
+        )
+    reviewed = _reviewed_file(borrowed, path, before, after)
+    return reviewed.model_copy(update={"base_mode": base_mode, "result_mode": result_mode})
 
 
 def _reviewed_file(borrowed: BorrowedRepository, path: str, before: Leaf | None, after: Leaf | None) -> ReviewedFile:

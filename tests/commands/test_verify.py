@@ -547,6 +547,8 @@ def test_the_record_checks_the_signed_statements(project: Project) -> None:
     assert code == 0, said
     assert "1 signed statement in git's notes: good" in said
     project.forge(lambda statement: statement["predicate"]["reviews"][0].update(reviewer="bob <bob@x.org>"))
+    git(project.root, "update-ref", "refs/notes/origin/signoff-reviews", REVIEWS)
+    git(project.root, "update-ref", "-d", REVIEWS)
     code, said = run("log", "--verify")
     assert code == 3
     assert "no allowed key signed it" in said
@@ -684,6 +686,10 @@ def test_git_is_set_up_to_write_and_exchange_the_notes(
     git(project.root, "fetch", "--quiet")
     git(project.root, "reset", "--quiet", "--hard", "origin/main")
     assert project.verify()[0] == 0
+    project.write("b.txt", "by hand\n")
+    project.commit("by hand")
+    git(project.root, "push", "--quiet")
+    project.base = git(project.root, "rev-parse", "HEAD")
     project.review("mine again", {"a.txt": "two\n"}, sign=False)
     git(project.root, "push", "--quiet")
     assert project.verify()[0] == 0

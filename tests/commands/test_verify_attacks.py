@@ -162,8 +162,7 @@ def a_replay_by_a_merged_root_of_another_repository(project: Project) -> None:
     git(project.root, "reset", "--quiet", "--hard", project.base)
     commit_tree(project.root, project.base, project.base, other)
     base, result = blob_of(project, "HEAD:b.txt"), git(project.root, "hash-object", "-w", "--stdin", data=b"evil\n")
-    mode = {"base_mode": "100644", "result_mode": "100644"}
-    sign_statement(project, ReviewedFile(path="b.txt", base=base, result=result, **mode), repository=[other])
+    sign_statement(project, ReviewedFile(path="b.txt", base=base, result=result), repository=[other])
     project.write("b.txt", "evil\n")
     project.commit("replayed")
 
