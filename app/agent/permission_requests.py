@@ -10,9 +10,8 @@ from app.agent.interrupt import Interrupted
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import CommandForm, ToolForm, load_form
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
-from app.tools.base.tool_form import ToolForm, load_form
 
 Form = CommandForm | ToolForm
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"

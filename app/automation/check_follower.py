@@ -118,6 +118,10 @@ class _CheckedProposal:
         results = {name: one for name, one in self.results.items() if one.state.is_final}
         return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
+    def is_running(self) -> bool:
+        """Return whether anything runs; a task that is done is removed a moment later."""
+        return not all(task.done() for task in self.tasks)
+
     def cancel(self) -> None:
         """Stop the running checks."""
         for task in self.tasks:
@@ -242,7 +246,7 @@ class CheckFollower:
         followed = self._followed.get(proposal_id)
         if followed is None or followed.trees is None or not followed.results:
             return False
-        if followed.tasks:
+        if followed.is_running():
             followed.cancel()
             for name, result in followed.results.items():
                 if not result.state.is_final:

@@ -12,7 +12,8 @@ from typing import Any
 
 from app.config.settings import CheckTable
 from app.config.toml import parse_toml
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 _LARGEST = 256 * 1024
 _QUICK = ("lint", "typecheck", "type-check", "types", "check", "vet")

@@ -107,7 +107,7 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspa
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
     from app.cli.server_commands import demo_endpoint
-    from app.demo.sample_workspace import SAMPLE_CHECK, create_sample
+    from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
     if workspace:

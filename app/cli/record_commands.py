@@ -284,7 +284,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.notes_setup import NotesSetup
+    from app.attestation.review_notes import NotesSetup
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.remotes import default_remote, remote_names
 

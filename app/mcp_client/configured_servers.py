@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
 from app.sandbox.environment import OWN_KEYS
-from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.sandbox_mode import SandboxMode, landlock_version
 from app.text.safe_text import escape_unsafe
 from app.workspace import trust
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")

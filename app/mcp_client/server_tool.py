@@ -19,6 +19,7 @@ from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import strip_unsafe
+from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
     Confirmation,
     GivenArguments,
@@ -28,7 +29,6 @@ from app.tools.base.contract import (
     ToolOutput,
     escape_surrogates,
 )
-from app.tools.base.tool_form import ToolForm
 from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, PlainText
 

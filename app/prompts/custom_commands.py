@@ -14,7 +14,8 @@ from typing import get_args
 from app.config.config_tables import Effort
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 LONGEST_MESSAGE = 500_000

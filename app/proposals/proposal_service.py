@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.journal.journal import effective_records
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
 from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
@@ -351,8 +352,7 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
@@ -360,7 +360,7 @@ class ProposalService:
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep_part(self._contents, proposal, choice)
+                outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
                 started = starting_versions(
                     self._contents, proposal, effective_records(self._proposals.records(proposal))
@@ -507,14 +507,13 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
     ) -> "DecisionResult":
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
             started = starting_versions(
                 self._contents, proposal, effective_records(self._proposals.records(proposal))

@@ -10,10 +10,9 @@ from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import allowed_signers, committed_policy
 from app.attestation.signatures import SignatureVerifier
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, create_commit, range_changes
+from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
 from app.git.run_git import GitFailed
-from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged

@@ -15,7 +15,8 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 from app.workspace import trust
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.agent.trace import DebugFile
@@ -209,7 +210,7 @@ class OpenWorkspace:
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Few have a policy.
-            from app.attestation.required_reviews import require_other_reviews
+            from app.attestation.commit_verification import require_other_reviews
 
             require_other_reviews(self.workspace.root, changes)
 

@@ -19,10 +19,10 @@ from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, W
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
-from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER, Output, ProcessResult, shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
+from app.sandbox.sandbox_mode import can_block_abstract_sockets
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace

@@ -10,9 +10,8 @@ from textual.style import Style
 from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
 from widgets.review.review_state import ReviewState, permission_scopes

@@ -16,7 +16,7 @@ from app.conversation.payload.history import HistoryItem, ModelResponse, Note, U
 from app.conversation.payload.missing_results import CallRecord
 from app.images.image import Image, excess_positions, quoted_names, refusal_reason
 from app.llm.values.profile import Profile
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 _AGAIN = "If you need to see what is missing, ask the user to attach it again."
 _SAY_SO = "Where that matters, say so, instead of guessing what is shown."

@@ -32,7 +32,7 @@ from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
 from app.images.image import Image, quoted_names
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 
 @dataclass(frozen=True, slots=True)

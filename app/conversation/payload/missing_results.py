@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
 from app.llm.values.types import ReceivedCall
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
 ABORTED_DURING = "Aborted by the user before it finished; it may have had part of its effect."

@@ -37,18 +37,19 @@ from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_s
 from app.images.image import Image
 from app.llm.values.profile import Profile, accepted_tools
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
     Item,
+    ItemWriter,
     ModelTurn,
     OpaqueEcho,
     SystemText,
     UserText,
+    WireMessages,
     tag_text,
 )
-from app.llm.wires.wire import ItemWriter, WireMessages
 from app.llm.wires.wire_registry import wire_for
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"

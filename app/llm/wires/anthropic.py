@@ -14,24 +14,22 @@ from urllib.parse import urlsplit
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
+    Decoder,
     Item,
     ModelTurn,
+    OpaqueBlocks,
     SystemText,
     UserText,
-    tag_text,
-)
-from app.llm.wires.wire import (
-    Decoder,
-    OpaqueBlocks,
     WireMessages,
     as_list,
     as_mapping,
     call_delta,
     make_chunk,
+    tag_text,
     token_count,
     tool_fields,
     usage_fields,

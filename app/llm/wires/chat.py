@@ -6,8 +6,19 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
+from app.llm.wires.wire import (
+    OPAQUE_BLOCKS,
+    CallWithResult,
+    Decoder,
+    Item,
+    ModelTurn,
+    OpaqueEcho,
+    SystemText,
+    UserText,
+    WireMessages,
+    tool_fields,
+    write_items,
+)
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""

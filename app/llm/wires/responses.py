@@ -9,10 +9,15 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.wire import (
+    Attachment,
+    CallWithResult,
     Decoder,
+    Item,
+    ModelTurn,
     OpaqueBlocks,
+    SystemText,
+    UserText,
     WireMessages,
     as_list,
     as_mapping,

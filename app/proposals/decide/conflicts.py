@@ -12,7 +12,7 @@ from enum import StrEnum
 from app.proposals.journal.journal import fold_name
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
@@ -20,6 +20,7 @@ from app.proposals.text.document import BOM, Document, decode, split_text
 from app.proposals.text.file_warnings import size_words
 from app.proposals.text.merge import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRefused, EditRejected
 from app.workspace.secrets import secret_reason
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import compare_again, decide_in_part, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import Lines, compose_lines, has_effect, hunk_header, raw_lines, set_states
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import format_ids
+from app.proposals.values.pending_paths import format_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.workspace.secrets import secret_reason

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.proposals.overlay.overlay import Contents, is_undecided
+from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, decode, display_pair, encode, split_lines
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import Reason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import UnreadablePatch
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import Leaf, PathChange

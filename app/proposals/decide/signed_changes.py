@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.proposal_staging import is_covered
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.origin import OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.record_entries import RecordedFile, RecordEntry, RecordingStore
 from app.sandbox.captured_changes import Leaf, PathChange

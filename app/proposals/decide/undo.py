@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.decide import written_changes
+from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
 from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import Transition, effective_records, undone_records
-from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
@@ -29,6 +29,7 @@ from app.proposals.values.models import (
     set_state,
     state_words,
 )
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
@@ -244,8 +245,8 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
-    decision = written_changes.last_standing_decision(proposal)
-    again = written_changes.reopen_decision(proposals.contents, proposal, decision)
+    decision = reopening.last_standing_decision(proposal)
+    again = reopening.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)

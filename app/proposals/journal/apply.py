@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, files_below
 from app.proposals.journal.journal import Transition, fold_name, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
-from app.proposals.overlay.overlay import Contents, parent_folders
+from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
 from app.workspace.path_rules import WorkspaceError

@@ -13,8 +13,9 @@ from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, spare_name
 from app.proposals.journal.journal import leftover_name, resulting_paths
-from app.proposals.overlay.overlay import Contents, parent_folders
+from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from app.proposals.files.filesystem import default_mode, file_version
 from app.proposals.journal.apply import find_case_clash
-from app.proposals.overlay.overlay import Overlay, parent_folders, same_version
+from app.proposals.overlay.overlay import Overlay, same_version
 from app.proposals.values.models import EditMatch, FileVersion
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.concurrency import giving_way
 from app.proposals.overlay.file_changes import file_facts, link_notes, make_change, next_hunk_number
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
 from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.stack.draft import Draft
@@ -19,6 +19,7 @@ from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.decision_results import binary_note
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState, set_state
 from app.proposals.values.origin import OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingStaged
 from app.proposals.values.proposal_store import ProposalStore
 

@@ -11,7 +11,7 @@ from app.concurrency import giving_way
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_name
 from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Overlay, is_undecided, same_version
+from app.proposals.overlay.overlay import Overlay, same_version
 from app.proposals.text.document import Document, decode
 from app.proposals.text.merge import MergeResult, merge_lines
 from app.proposals.values.models import (
@@ -23,6 +23,7 @@ from app.proposals.values.models import (
     compute_state,
     set_state,
 )
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.text.plural import plural
 

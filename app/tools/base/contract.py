@@ -13,8 +13,7 @@ from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
-from app.tools.base.command_forms import CommandForm
-from app.tools.base.tool_form import ToolForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:

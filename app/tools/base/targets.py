@@ -12,7 +12,8 @@ from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
-from app.workspace.paths import FoundFile, Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
 TOLD_FILES = 50

@@ -28,7 +28,8 @@ from app.tools.base.targets import (
 from app.tools.search.list_files import overlay_files, run_for
 from app.tools.search.list_files import path_matcher as glob_matcher
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
-from app.workspace.paths import FoundFile, WasLink, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import FoundFile, WasLink
 from app.workspace.secrets import secret_path_reason
 
 Hit = tuple[int, int, str]

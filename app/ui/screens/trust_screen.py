@@ -20,7 +20,7 @@ from app.text.deceiving_text import find_deceptive
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 from app.workspace import trust
-from app.workspace.paths import WorkspaceError
+from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
 
 
