@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,8 +125,8 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         for commit in commits_of(borrowed, name):
-            raw = borrowed.query(*_DIFFERENCE, commit)
-            if not (found := _steps(runtime, borrowed, parse_raw_diff(raw))):
+            changed = parse_raw_diff(borrowed.query(*_DIFFERENCE, commit))
+            if not (found := _steps(runtime, borrowed, changed)):
                 continue
             entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
             document = {
@@ -140,7 +140,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
                 lines += attributed
             noted.append(commit)
             files += len(found)
-            signed |= entries
+            signed |= {entry.number: entry for entry in _own_entries(changed, found)}
         if not noted:
             join_fetched(borrowed)
             return None
@@ -317,6 +317,17 @@ def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
         "entry": entry.number,
     }
     return told
+
+
+def _own_entries(changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]) -> Iterator[RecordEntry]:
+    """Yield the decisions that lead from a commit's parents to it; those before were signed with earlier ones."""
+    for path, steps in found.items():
+        starts = {pair.before.blob if pair.before else "" for pair in changed if pair.path == path}
+        for step in reversed(steps):
+            yield step.entry
+            starts.discard(step.file.base)
+            if not starts:
+                break
 
 
 def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecision]]) -> tuple[str, int]:

@@ -578,6 +578,14 @@ def test_an_author_may_sign_a_commit_instead(project: Project) -> None:
     assert project.verify()[0] == 3
 
 
+def test_a_statement_has_the_decisions_of_its_commits_alone(project: Project) -> None:
+    for number in range(4):
+        project.replace(f"line {number}", "x")
+    sizes = [git(project.root, "cat-file", "-s", name) for name in project.envelopes()]
+    assert max(map(int, sizes)) < 1.2 * min(map(int, sizes))
+    assert project.verify()[0] == 0
+
+
 def test_a_range_is_signed_at_once(project: Project) -> None:
     project.review("one", {"a.txt": "one\n"}, sign=False)
     project.review("two", {"b.txt": "two\n"}, sign=False)
