@@ -85,7 +85,7 @@ def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
 
 def _report_crash(report: str, log: Path) -> None:
     """Write the details of a crash to the user's log, and print where they are."""
-    from app.ui.context.error_messages import append_to_log
+    from app.ui.context.app_context import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")

@@ -22,17 +22,15 @@ from textual.theme import Theme
 
 from app.keys.actions import Action, bindings
 from app.ui.chat_controller import ChatController
-from app.ui.context.app_context import AppContext, Job
+from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
-from app.ui.context.error_messages import error_message, is_user_error
-from app.ui.pane_split import PaneSplit
 from app.ui.startup import Controllers, Opener, Startup, begun
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import FittedApp
 from app.ui.themes.first_theme import STANDARD, own_theme
-from app.ui.workbench import Workbench
+from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
-from widgets.chat.queue import Queue
+from widgets.chat.composer_lists import Queue
 
 if TYPE_CHECKING:
     from app.agent.session import Session

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 from app.keys.actions import ACTIONS
 from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
-from app.ui.controllers.image_attacher import ImageAttacher
 from widgets.chat.folded_pastes import ComposerDraft
 
 if TYPE_CHECKING:
     from app.conversation.events import Event, Invocation
+    from app.images.image import Image
+    from app.images.image_files import Candidate
     from app.images.mentions import Mention
     from app.proposals.values.decision_facts import LineComment
     from app.storage.session_store import SessionRecord
@@ -75,9 +77,7 @@ class ChatController:
         """What stood in the composer, from the session before, when that began."""
         self._written_on = False
         """Whether the user has written since."""
-        self.attaching = ImageAttacher(session, app_context)
-        """Attaches the images that the user names."""
-        workbench.composer.dropped.find = self.attaching.dropped_images
+        workbench.composer.dropped.find = self.dropped_images
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
@@ -145,7 +145,7 @@ class ChatController:
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 session = await self.session.wait_for()
-                images = await self.attaching.find_images(mentions)
+                images = await self.find_images(mentions)
             await session.send(text, command, images)
         except Exception:
             self._put_first([command.typed if command else text])
@@ -164,11 +164,56 @@ class ChatController:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
         await self.session.wait_until_open()
         try:
-            images = await self.attaching.find_images(mentions)
+            images = await self.find_images(mentions)
         except Exception:
             self._put_first([text])
             raise
         await self.session.get().answer(text, call, images)
+
+    # Images
+
+    async def find_images(
+        self, mentions: "Sequence[Mention]", undone: str = "Nothing was sent"
+    ) -> "tuple[Image, ...]":
+        """The images among the files that were named.
+
+        Args:
+            mentions: those files.
+            undone: what did not happen where one of them cannot be sent, as a sentence without its end.
+
+        Raises:
+            NotAttached: one cannot be sent.
+        """
+        if not mentions:
+            # To load what finds them would hold up the first message by several pictures.
+            return ()
+        from app.images.image_files import NotAttached
+        from app.runtime.attachments import load_attachments
+
+        session = self.session.current
+        wire = session.ports.model.profile.wire if session is not None else ""
+        try:
+            return await load_attachments(self.session.open_session.runtime, mentions, wire, self._is_meant)
+        except NotAttached as error:
+            raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
+
+    async def _is_meant(self, candidate: "Candidate") -> bool:
+        from app.ui.screens.dialog import AskScreen
+
+        name = escape_unsafe(candidate.path, keep="")
+        question = f"{name} would go to the model as an image, but {candidate.doubt}."
+        send = await self._app_context.push_screen(
+            AskScreen("Send this image to the model?", question, "send it", "only name it")
+        )
+        return send is True
+
+    async def dropped_images(self, text: str) -> "Sequence[Mention]":
+        """Return the images of which a pasted text consists."""
+        from app.runtime.attachments import pasted_images
+
+        if not self.session.ready.is_set():
+            return ()
+        return await pasted_images(self.session.open_session.runtime, text)
 
     # What the user writes
 

@@ -11,7 +11,7 @@ from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
 from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
 from widgets.common.containers import Column
-from widgets.diff.diff_messages import ExternalDiffWanted
+from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages as wishes
 from widgets.review.review import Review
 
@@ -99,8 +99,8 @@ class ReviewSide(Column):
         """Load how a version responds to the comments on the one before."""
         self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
 
-    @on(ExternalDiffWanted)
-    def show_external_diff(self, event: ExternalDiffWanted) -> None:
+    @on(DiffView.ExternalDiffWanted)
+    def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
         """Show a file in the user's external diff program."""
         self._work(
             partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True

@@ -124,7 +124,7 @@ class ReviewLoader:
         parts, preferences = self._parts, self._parts.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._talk.attaching.dropped_images
+        review.writing.dropped.find = self._talk.dropped_images
         notes = ReviewNotes(parts.runtime.sessions)
         decisions = ReviewActions(
             review,

@@ -9,7 +9,7 @@ from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, Tur
 from app.keys.keymap import first_key
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch
-from widgets.common.status_bar import StatusValues
+from widgets.common.workbench_bars import StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings

@@ -24,8 +24,7 @@ from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import AskScreen
 from app.ui.screens.doctor_screen import DoctorScreen
-from app.ui.screens.edit_screen import EditScreen
-from app.ui.screens.resolve_screen import ResolveScreen
+from app.ui.screens.edit_screens import EditScreen, ResolveScreen
 from app.ui.screens.sessions_screen import SessionScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen

@@ -20,7 +20,7 @@ from app.proposals.values.decision_facts import FileStat
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.queue import Queue
+from widgets.chat.composer_lists import Queue
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 

@@ -15,7 +15,7 @@ from tests.ui.test_app_decisions import APPROVED, stage
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
-from widgets.common.key_bar import KeyBar
+from widgets.common.workbench_bars import KeyBar
 
 
 def in_composer(run: Running) -> bool:

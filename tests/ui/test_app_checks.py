@@ -7,7 +7,7 @@ import pytest
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.runtime.open_workspace import open_runtime
 from app.storage.record_store import RecordStore
-from app.ui.screens.checks_screen import output_lines
+from app.ui.screens.output_screens import output_lines
 from app.workspace import trust
 from tests.ui.running_app import Running, running
 from tests.unit.tools.processes import new_mark

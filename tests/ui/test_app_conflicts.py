@@ -9,7 +9,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.diff.conflict_editor import ConflictEditor
+from widgets.diff.code_editor import ConflictEditor
 
 PROPOSED = FILE.replace("'Hello '", "'Hi '")
 MINE = FILE.replace("'Hello '", "'Moin '")

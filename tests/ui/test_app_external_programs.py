@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
-from app.ui.screens.external_diff_screen import ExternalDiffScreen
+from app.ui.screens.output_screens import ExternalDiffScreen
 from app.ui.terminal.attention import Attention
 from app.ui.terminal.external_editor import EditorFailed, ExternalEditor
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import stage
 from tests.wire.server import WireServer
-from widgets.common.key_bar import KeyBar
 from widgets.common.text_view import TextView
+from widgets.common.workbench_bars import KeyBar
 
 TOOL = """\
 import sys

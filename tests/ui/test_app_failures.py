@@ -25,7 +25,7 @@ from tests.ui.running_app import Running, running
 from tests.ui.test_app_decisions import APPROVED, stage
 from tests.waiting import PATIENCE, until
 from tests.wire.server import WireServer
-from widgets.common.status_bar import StatusBar
+from widgets.common.workbench_bars import StatusBar
 
 SECRET = "the-secret-of-the-user"
 

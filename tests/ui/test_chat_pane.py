@@ -42,14 +42,13 @@ from app.conversation.events import (
 from tests.ui.chat_app import ChatApp, call, conversation
 from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
+from widgets.chat.chat_bars import QuestionBar, StatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.composer_bars import QuestionBar
+from widgets.chat.composer_lists import Queue
 from widgets.chat.entries.entry_base import PutEntry
 from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.markdown import markdown_blocks
-from widgets.chat.queue import Queue
-from widgets.chat.status_line import StatusLine
 
 QUESTION: list[Event] = [
     AssistantMessage(id=1, calls=(call("c1.0", "ask_user", question="Which?"),)),

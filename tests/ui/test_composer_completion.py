@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 from tests.ui.chat_app import ChatApp
 from tests.waiting import until
 from widgets.chat import path_index
-from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer import Composer
+from widgets.chat.composer_lists import Popup, Suggestion
 from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]

@@ -13,8 +13,8 @@ from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp
 from widgets.chat import folded_pastes as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
+from widgets.chat.composer_lists import Queue
 from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, FoldedPastes, is_big
-from widgets.chat.queue import Queue
 
 BIG = "\n".join(f"line {number}" for number in range(340))
 

@@ -13,7 +13,7 @@ from app.proposals.values.models import FileDiff, HunkState, MatchLevel, Proposa
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from tests.waiting import until
-from widgets.common.key_bar import KeyBar
+from widgets.common.workbench_bars import KeyBar
 from widgets.review import review_messages
 
 Item = tuple[Proposal, Sequence[FileDiff]]

@@ -17,7 +17,7 @@ from tests.waiting import until
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
-from widgets.review.review_queue import ReviewQueue
+from widgets.review.approval_pane import ReviewQueue
 from widgets.review.review_state import UnseenParts
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"

@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from app.conversation.token_totals import TokenTotals
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
-from widgets.common.status_bar import StatusBar, StatusValues
+from widgets.common.workbench_bars import StatusBar, StatusValues
 
 PARTS = {
     "The model needs your permission  F4",

@@ -16,9 +16,16 @@ from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 
 from app.ui.terminal.attention import Attention, call_for, desktop_notification, keys_of
-from app.ui.terminal.fitted_app import FittedApp, UnsafeTextFilter, divide, textuals_divide
+from app.ui.terminal.fitted_app import (
+    FittedApp,
+    PaletteFilter,
+    UnsafeTextFilter,
+    divide,
+    nearest,
+    textuals_divide,
+    with_tints,
+)
 from app.ui.themes.first_theme import OWN_THEMES, STANDARD, own_theme
-from app.ui.themes.palette_filter import PaletteFilter, nearest, with_tints
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import diff_variable_defaults

@@ -29,12 +29,11 @@ from app.agent.updates import (
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
 from app.images.mentions import Mention
+from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_bars import QuestionBar, TodoBar
 from widgets.chat.entries.entry_base import Change, PutEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of
 from widgets.chat.markdown.markdown_document import preload
-from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input

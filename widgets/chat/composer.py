@@ -17,11 +17,10 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
-from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer_field import Editor
+from widgets.chat.composer_lists import Popup, Queue, Suggestion
 from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
 from widgets.chat.path_index import PathIndex
-from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")

@@ -41,8 +41,17 @@ from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.entries.program_entries import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
+from widgets.chat.entries.message_entries import (
+    AnswerEntry,
+    CommandEntry,
+    CompactionEntry,
+    InterventionEntry,
+    NoticeEntry,
+    QuestionEntry,
+    ReasoningEntry,
+    TurnEndEntry,
+    UserEntry,
+)
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry, call_target
 

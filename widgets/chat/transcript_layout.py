@@ -7,8 +7,7 @@ from itertools import accumulate
 from typing import NamedTuple, Self
 
 from widgets.chat.entries.entry_base import Change, DropEntry, EntryGutter, GrowingRows, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry
-from widgets.chat.entries.program_entries import InterventionEntry
+from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry
 from widgets.chat.markdown.styled_lines import BLANK, StyledLine
 
 

@@ -8,8 +8,8 @@ from app.proposals.values.models import FileDiff
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
 from widgets.diff.diff_rows import texts_of
+from widgets.diff.display_cells import widest
 from widgets.diff.line_marks import moved_lines
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import left_out
 

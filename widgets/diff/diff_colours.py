@@ -69,7 +69,7 @@ COMPONENTS: Final = {
 
 DIFF_CSS: Final = (
     """
-DiffSurface {
+DiffView {
     background: $background;
     color: $foreground;
     scrollbar-size-vertical: 0;

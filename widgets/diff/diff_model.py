@@ -9,9 +9,9 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, NoteRow, Row, SourceLine, lines_of, text_of
+from widgets.diff.display_cells import widest
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import SyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace

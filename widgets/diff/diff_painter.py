@@ -14,9 +14,8 @@ from textual.strip import Strip
 from widgets.diff.code_painter import CodePainter
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, SpaceRow
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display, wrap_words
 from widgets.diff.file_facts import file_facts, file_name, file_sign
-from widgets.diff.line_measuring import wrap_words
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import space_words
 

@@ -14,10 +14,8 @@ from app.text.plural import plural
 from widgets.common.containers import Column, Row
 from widgets.common.figures import LinePart, fitting_parts, join_parts
 from widgets.diff.diff_arrangement import Comment
-from widgets.diff.diff_messages import CameOnScreen, CommentWanted, FilesWanted, SearchWanted, ViewMoved
 from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.diff_search import SearchBar
-from widgets.diff.diff_surface import DiffSurface
 from widgets.diff.diff_view import DiffView
 from widgets.diff.display_cells import display
 from widgets.diff.file_list import FileList
@@ -47,7 +45,7 @@ class PositionBar(Widget):
         super().__init__()
         self._parts: list[LinePart] = []
 
-    def follow(self, view: DiffSurface, title: Content, origin: Content) -> None:
+    def follow(self, view: DiffView, title: Content, origin: Content) -> None:
         """Show the position of a view, after a title and the change's origin."""
         parts = [LinePart(7, title), LinePart(1, origin)]
         if view.diffs:
@@ -63,7 +61,7 @@ class PositionBar(Widget):
         """Render as much as fits; the search query and the file come first."""
         return join_parts(fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
 
-    def _place(self, view: DiffSurface) -> list[LinePart]:
+    def _place(self, view: DiffView) -> list[LinePart]:
         """File, line, hunk, and how far down."""
         row = view.cursor.row
         diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
@@ -101,7 +99,7 @@ class PositionBar(Widget):
         return parts
 
 
-def _moved(view: DiffSurface, row: LineRow) -> str:
+def _moved(view: DiffView, row: LineRow) -> str:
     """From where to where a line was moved, if it was."""
     line = row.newest
     other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
@@ -111,7 +109,7 @@ def _moved(view: DiffSurface, row: LineRow) -> str:
     return f"moved {'from' if line.side == 'new' else 'to'} {path}line {other.line + 1}"
 
 
-def _spaces(view: DiffSurface) -> str:
+def _spaces(view: DiffView) -> str:
     sheet = view.sheet
     if sheet.spaces is None:
         return "looking for white space …"
@@ -124,7 +122,7 @@ def _quoted(query: str) -> str:
     return text if len(text) <= _LONGEST_QUERY else text[: _LONGEST_QUERY - 1] + "…"
 
 
-def _count(view: DiffSurface) -> str:
+def _count(view: DiffView) -> str:
     lines = len(view.search.found)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
@@ -211,8 +209,8 @@ class DiffPane(Column):
     def _show_comments(self) -> None:
         self.view.set_comments((*self._comments, *self._findings, *self._asked))
 
-    @on(ViewMoved)
-    @on(CameOnScreen)
+    @on(DiffView.ViewMoved)
+    @on(DiffView.CameOnScreen)
     def _draw_position(self) -> None:
         if self.is_mounted:
             self.query_one(PositionBar).follow(self.view, self._title, self._origin)
@@ -224,7 +222,7 @@ class DiffPane(Column):
 
     # Files
 
-    @on(FilesWanted)
+    @on(DiffView.FilesWanted)
     def _go_to_files(self) -> None:
         files = self.query_one(FileList)
         if self.view.diffs:
@@ -239,7 +237,7 @@ class DiffPane(Column):
 
     # Search
 
-    @on(SearchWanted)
+    @on(DiffView.SearchWanted)
     def _open_search(self) -> None:
         # Whatever was found before, the search begins at the cursor.
         self.view.search.current = None
@@ -269,8 +267,8 @@ class DiffPane(Column):
         """Close the comment field after its text was sent."""
         self.query_one("#comment", WritingField).close()
 
-    @on(CommentWanted)
-    def _open_comment(self, event: CommentWanted) -> None:
+    @on(DiffView.CommentWanted)
+    def _open_comment(self, event: DiffView.CommentWanted) -> None:
         line, path = event.line, self.view.diffs[event.line.file].change.path
         proposal = self.view.proposal.id if self.view.proposal else ""
         self._commented = (proposal, path, line)

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from app.keys.actions import bindings
 from app.proposals.values.models import FileDiff, HunkState
-from widgets.diff.diff_surface import DiffSurface
+from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
 
 WORTH_A_LIST = 3
@@ -45,7 +45,7 @@ class FileList(ScrollView, can_focus=True):
     class Left(Message):
         """The user has found the file and wants to go on in the diff."""
 
-    def __init__(self, view: DiffSurface) -> None:
+    def __init__(self, view: DiffView) -> None:
         super().__init__(id="files")
         self.view = view
         self.wanted: bool | None = None

@@ -16,7 +16,7 @@ from widgets.diff.diff_search import SearchMatch
 
 if TYPE_CHECKING:
     from app.proposals.values.models import FileDiff
-    from widgets.diff.diff_surface import DiffSurface
+    from widgets.diff.diff_view import DiffView
 
 _ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
 _MOST_SEGMENTS = 500
@@ -81,7 +81,7 @@ class MiniMap(Widget):
     """
     ALLOW_SELECT: ClassVar[bool] = False
 
-    def __init__(self, view: "DiffSurface") -> None:
+    def __init__(self, view: "DiffView") -> None:
         super().__init__()
         self.view = view
         self._cells: list[int] = []

@@ -8,10 +8,11 @@ from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
-from widgets.diff.display_cells import DisplayText, Spans, display
-from widgets.diff.line_marks import LineMarks
-from widgets.diff.line_measuring import (
+from widgets.diff.display_cells import (
+    DisplayText,
+    Spans,
     breaks,
+    display,
     display_around,
     kept_of_change,
     kept_of_context,
@@ -19,6 +20,7 @@ from widgets.diff.line_measuring import (
     widest,
     wrap_words,
 )
+from widgets.diff.line_marks import LineMarks
 from widgets.diff.syntax_tokens import SyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]

@@ -22,7 +22,7 @@ from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.line_measuring import wrap_words
+from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
 from widgets.review.review_state import ReviewState

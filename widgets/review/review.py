@@ -27,22 +27,13 @@ from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
-from widgets.diff.diff_messages import (
-    AskWanted,
-    CameOnScreen,
-    ComparisonWanted,
-    HunkClicked,
-    NoteClicked,
-    NothingUnseen,
-    OrderWanted,
-    ViewMoved,
-)
 from widgets.diff.diff_pane import DiffPane
+from widgets.diff.diff_view import DiffView
 from widgets.diff.file_list import FileList
 from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
-from widgets.review.approval_pane import ApprovalPane
+from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel
 from widgets.review.key_availability import (
     CHECKS,
@@ -55,14 +46,20 @@ from widgets.review.key_availability import (
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_queue import ReviewQueue
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
 from widgets.review.side_threads import as_feedback
 from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
-from widgets.review.verdict_handler import VerdictHandler
-from widgets.review.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
+from widgets.review.verdicts import (
+    VerdictHandler,
+    approve,
+    approve_all,
+    can_be_asked_anew,
+    deny,
+    deny_all,
+    deny_in_words,
+)
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
@@ -457,7 +454,7 @@ class Review(Column):
     def _first_key(self, action: Action) -> str:
         return key_name(keys_of(action, self._keys)[0])
 
-    @on(CameOnScreen)
+    @on(DiffView.CameOnScreen)
     @on(ReviewQueue.Turned)
     def _count_unseen(self) -> None:
         if self.deciding.asks_anew():
@@ -465,17 +462,17 @@ class Review(Column):
         else:
             self.draw_approvals()
 
-    @on(OrderWanted)
+    @on(DiffView.OrderWanted)
     def _turn_order(self) -> None:
         self.show_notice(self.preview.toggle_order())
         self.draw()
 
-    @on(NothingUnseen)
+    @on(DiffView.NothingUnseen)
     def _say_all_was_seen(self) -> None:
         self.pane.show_outcome(safe("Everything that would be written has been on screen."))
 
-    @on(NoteClicked)
-    def _tick(self, event: NoteClicked) -> None:
+    @on(DiffView.NoteClicked)
+    def _tick(self, event: DiffView.NoteClicked) -> None:
         if event.key == AUTHORS_WORDS:
             self.preview.toggle_description()
             return
@@ -773,8 +770,8 @@ class Review(Column):
                 self.show_notice("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
 
-    @on(HunkClicked)
-    def _toggle_clicked(self, event: HunkClicked) -> None:
+    @on(DiffView.HunkClicked)
+    def _toggle_clicked(self, event: DiffView.HunkClicked) -> None:
         self._toggle([event.hunk])
 
     def _toggle(self, ids: Sequence[str]) -> None:
@@ -910,13 +907,13 @@ class Review(Column):
 
     # Side questions
 
-    @on(AskWanted)
+    @on(DiffView.AskWanted)
     def action_ask(self) -> None:
         """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
         opened = self.asking.open_at_cursor()
         self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
 
-    @on(ViewMoved)
+    @on(DiffView.ViewMoved)
     def _follow_view(self) -> None:
         self.asking.go_to_sought()
 
@@ -964,7 +961,7 @@ class Review(Column):
 
     # Versions
 
-    @on(ComparisonWanted)
+    @on(DiffView.ComparisonWanted)
     def action_toggle_versions(self) -> None:
         """Compare with the former version, or return to what an approval would write."""
         proposal = self.state.proposal

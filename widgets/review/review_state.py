@@ -14,8 +14,14 @@ from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allow
 from app.tools.base.contract import Confirmation
 from widgets.diff.diff_rows import lines_of
 from widgets.diff.seen_lines import SeenLines
-from widgets.review.chosen_hunks import ChosenHunks, pending_among
-from widgets.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
+from widgets.review.unfinished_review import (
+    ChosenHunks,
+    Remark,
+    ReviewFeedback,
+    UnfinishedReview,
+    moved,
+    pending_among,
+)
 
 
 @dataclass(frozen=True, slots=True)

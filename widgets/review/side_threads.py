@@ -6,8 +6,7 @@ from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
 from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, side_exchanges
 from app.conversation.token_totals import TokenTotals
 from widgets.chat.entries.entry_base import TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, UserEntry
-from widgets.chat.entries.program_entries import NoticeEntry
+from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
 from widgets.chat.markdown.styled_lines import seconds
 from widgets.common.figures import format_dollars, format_tokens
 

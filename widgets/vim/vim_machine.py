@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from widgets.vim import vim_machine
-from widgets.vim.motions import LastSearch, TextRange, find_target, operator_range
+from widgets.vim.motions import (
+    MOTIONS,
+    SEARCHES,
+    LastSearch,
+    TextRange,
+    VimCommand,
+    find_target,
+    operator_range,
+    parse_keys,
+)
 from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
-from widgets.vim.vim_commands import MOTIONS, SEARCHES, VimCommand, parse_keys
 
 INDENT = "    "
 MOST_PUT = 10_000_000

@@ -1,1 +1,1 @@
-"""Controllers of the app: decisions, commands, connecting to a model, attaching images."""
+"""Controllers of the app: decisions, commands, connecting to a model."""

@@ -297,7 +297,7 @@ class CommandRunner:
     async def _theme(self, argument: str) -> None:
         name = slash_commands.parse_word("theme", argument)
         if not name:
-            from app.ui.screens.themes_screen import ThemeScreen
+            from app.ui.screens.choice_screens import ThemeScreen
 
             picked = await self._app_context.push_screen(ThemeScreen())
             name = picked or ""
@@ -343,7 +343,7 @@ class CommandRunner:
             await self._chat.open_session(picked)
 
     async def _search(self, argument: str) -> None:
-        from app.ui.screens.search_screen import SearchScreen
+        from app.ui.screens.sessions_screen import SearchScreen
 
         found = await self._app_context.push_screen(SearchScreen(self._runtime.search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
@@ -463,7 +463,7 @@ class CommandRunner:
     async def _gate(self, argument: str) -> None:
         wanted = slash_commands.parse_gate(argument)
         if wanted is None:
-            from app.ui.screens.gate_screen import GateScreen
+            from app.ui.screens.choice_screens import GateScreen
 
             wanted = await self._app_context.push_screen(
                 GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)

@@ -12,9 +12,8 @@ from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
-from app.ui.controllers.image_attacher import ImageAttacher
 from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.external_diff_screen import ExternalDiffs
+from app.ui.screens.output_screens import ExternalDiffs
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -37,9 +36,8 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
-    @property
-    def attaching(self) -> ImageAttacher:
-        """Finds the images that the user names."""
+    async def find_images(self, mentions: "Sequence[Mention]", undone: str) -> "tuple[Image, ...]":
+        """Return the images among the files that the user has named. Raises NotAttached."""
         ...
 
     def show(self) -> None:
@@ -317,7 +315,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._chat.attaching.find_images(event.words.mentions, undone)
+        return await self._chat.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
         """Return what the user sees of a proposal, for the record."""
@@ -428,7 +426,7 @@ class ReviewActions:
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
-        from app.ui.screens.edit_screen import EditScreen, proposed_text
+        from app.ui.screens.edit_screens import EditScreen, proposed_text
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -482,7 +480,7 @@ class ReviewActions:
             unsaved: the user's text for that file, which came to be in conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
-        from app.ui.screens.resolve_screen import Answer, ResolveScreen
+        from app.ui.screens.edit_screens import Answer, ResolveScreen
 
         name = event.proposal_id
         path, service = event.path, self._runtime.service

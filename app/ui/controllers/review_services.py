@@ -142,7 +142,7 @@ class ReviewChecks:
 
     async def show_output(self, proposal_id: str) -> None:
         """Show the output of the checks."""
-        from app.ui.screens.checks_screen import ChecksScreen
+        from app.ui.screens.output_screens import ChecksScreen
 
         if (checked := self._review.state.checks.get(proposal_id)) is not None:
             await self._app_context.push_screen(ChecksScreen(checked))

@@ -20,8 +20,7 @@ from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import display_path
-from app.ui.screens.values_dialog import ValuesDialog
+from app.ui.screens.dialog import ValuesDialog, display_path
 from widgets.common.key_hints import KeyHint
 
 if TYPE_CHECKING:

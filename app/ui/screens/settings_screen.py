@@ -20,8 +20,7 @@ from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form
-from app.ui.screens.dialog import Dialog, display_path
-from app.ui.screens.values_dialog import ValuesDialog
+from app.ui.screens.dialog import Dialog, ValuesDialog, display_path
 from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 

@@ -6,8 +6,7 @@ from textual.content import Content
 
 from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, ReasoningEntry
-from widgets.chat.entries.program_entries import InterventionEntry, NoticeEntry
+from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
 from widgets.chat.transcript import EntryCursor, Transcript
 from widgets.chat.transcript_layout import EntrySlots, TranscriptLayout
 

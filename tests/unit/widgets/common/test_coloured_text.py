@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.app import App, ComposeResult
 
 from app.ui.themes.first_theme import own_theme
-from widgets.common.coloured_text import parse_coloured_text
+from widgets.common.text_view import parse_coloured_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
 from widgets.diff.diff_colours import diff_variable_defaults

@@ -13,10 +13,10 @@ from textual.widgets import OptionList
 
 from app.keys.actions import ACTIONS
 from widgets.common.input_order import OnScreenClock
-from widgets.common.key_bar import KeyBar, fitting_hints
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import Choice, SearchList
 from widgets.common.text_view import TextView
+from widgets.common.workbench_bars import KeyBar, fitting_hints
 
 HINTS = st.lists(
     st.builds(KeyHint, st.sampled_from(["y", "escape", "ctrl+d", "up,down", ""]), st.sampled_from(["go", "leave it"]))

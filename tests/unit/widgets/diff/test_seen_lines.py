@@ -11,8 +11,7 @@ from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.diff.display_cells import display
-from widgets.diff.line_measuring import display_around, kept_of_change, kept_of_context
+from widgets.diff.display_cells import display, display_around, kept_of_change, kept_of_context
 from widgets.diff.seen_lines import SeenLines
 from widgets.review.review_state import ReviewState
 from widgets.review.unfinished_review import Remark, moved
