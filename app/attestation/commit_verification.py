@@ -57,7 +57,7 @@ class FileVerification:
     """By which it is covered; empty if it is not."""
     problem: str = ""
     """What is not covered, as a phrase; empty if all is."""
-    hunks: Sequence[HunkVerification] = ()
+    hunks: list[HunkVerification] = field(default_factory=list)
     """Its hunks one by one, where no reviews lead from the whole file before to the whole file after."""
 
     @property
@@ -97,44 +97,32 @@ _Node = tuple[str, str]
 """A blob and its mode; of no file both are empty."""
 
 
-@dataclass(slots=True)
 class _Search:
     """The search for the reviews of a change: from its end back; of a removal, from its start on."""
 
-    pair: BlobPair
-    people: int
-    author: str = ""
-    """The address of whose reviews don't count; empty for nobody's."""
-    found: FileVerification = field(init=False)
-    reached: set[str] = field(init=False)
-    """The blobs whose reviews are to be looked at next; none at the end."""
-    seen: set[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.found = FileVerification(self.pair.path)
-        self.reached = {(self.pair.after or self.pair.before or TreeEntry("", "", "")).blob}
-        self.seen = {"", *self.reached}
+    def __init__(self, pair: BlobPair, people: int, author: str = "") -> None:
+        self.pair = pair
+        self.people = people
+        self.author = author
+        """The address of whose reviews don't count; empty for nobody's."""
+        self.found = FileVerification(pair.path)
+        self.reached = {entry.blob for entry in (pair.after or pair.before,) if entry}
+        """The blobs whose reviews are to be looked at next; none at the end."""
+        self._seen = {"", *self.reached}
 
     def step(self, accepted: Iterable[AcceptedReview]) -> None:
         """Go on over the accepted reviews of the blobs that were reached."""
         files = [one.file for one in accepted]
         links = [(file.result, file.base) if self.pair.after else (file.base, file.result) for file in files]
-        self.reached = {to for start, to in links if start in self.reached} - self.seen
-        self.seen |= self.reached
+        self.reached = {to for start, to in links if start in self.reached} - self._seen
+        self._seen |= self.reached
 
 
 class CommitVerifier:
     """Verifies the commits of one range under one policy.
 
-    Args:
-        borrowed: The repository.
-        policy: What is asked.
-        signatures: Knows the allowed keys.
-        trusted: A commit of the repository that reviews must be for, which is not itself in question.
-        more_notes: References or commits of other notes that are read, too.
-
-    Raises:
-        GitFailed: there are no such notes, or the clone is shallow and the policy gives it no name.
+    Reviews must be for the repository of `trusted`, a commit that is not itself in question. Raises GitFailed if
+    there are no notes of a name in `more_notes`, or the clone is shallow and the policy gives it no name.
     """
 
     def __init__(
@@ -151,9 +139,7 @@ class CommitVerifier:
         self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0
-        self._repository = frozenset(
-            [policy.repository] if policy.repository else repository_roots(borrowed, trusted)
-        )
+        self._repository = {policy.repository} if policy.repository else set(repository_roots(borrowed, trusted))
         self.refused: dict[str, str] = {}
         """Envelopes that were looked at and don't count, with the reason."""
 
@@ -248,11 +234,17 @@ class CommitVerifier:
             for one in accepted:
                 for digest in {digest for hunk in one.file.hunks for digest in (hunk.before, hunk.after)}:
                     by_digest.setdefault(digest, []).append(one)
-            parts = []
             for line, hunk in hunks:
                 fitting = list(dict.fromkeys(by_digest.get(hunk.before, []) + by_digest.get(hunk.after, [])))
-                parts.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
-            _conclude(search.found, parts)
+                search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
+            if not hunks:
+                search.found.problem = "binary content"
+            elif missing := len(search.found.lines):
+                search.found.problem = f"{missing} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
+            else:
+                search.found.problem = ""
+                reviews = chain.from_iterable(hunk.reviews for hunk in search.found.hunks)
+                search.found.reviews = list(dict.fromkeys(reviews))
 
     def _is_signed_by_author(self, commit: RangeCommit) -> bool:
         raw = self._borrowed.query("cat-file", "commit", commit.name)
@@ -359,19 +351,6 @@ def _chain(accepted: Iterable[AcceptedReview], pair: BlobPair, people: int) -> l
                 seen.add(before)
                 waiting.append((before, [*reviews, *steps]))
     return []
-
-
-def _conclude(found: FileVerification, hunks: Sequence[HunkVerification]) -> None:
-    """Say of a file what its hunks, one by one, come to."""
-    if not hunks:
-        found.problem = "binary content"
-        return
-    found.hunks = hunks
-    if missing := len(found.lines):
-        found.problem = f"{missing} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
-    else:
-        found.problem = ""
-        found.reviews = list(dict.fromkeys(chain.from_iterable(hunk.reviews for hunk in hunks)))
 
 
 def _node(entry: TreeEntry | None) -> _Node:

@@ -63,9 +63,9 @@ def verify_range(
         if any(key.endswith(".promisor") for key in borrowed.settings):
             raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         base, tip = _range(borrowed, words)
-        policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
+        policy, source = _policy(borrowed, base, policy_file)
         keys = SignatureVerifier(allowed_signers(borrowed, policy, base), policy.gpg_keys, time)
         verifier = CommitVerifier(borrowed, policy, keys, base or tip, more_notes)
         commits = verifier.verify(base, tip)

@@ -83,7 +83,7 @@ class SignatureVerifier:
     """
 
     def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
-        # In UTC, as `_run` has it: OpenSSH before 9.1 takes no time zone.
+        # In UTC, as `_finished` has it: OpenSSH before 9.1 takes no time zone.
         self._when = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
@@ -135,28 +135,26 @@ _GPG_RESULTS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG
 
 def _answer(command: Sequence[str], data: bytes) -> str:
     """Return what a program says of a signature; empty if it finds it wrong."""
-    try:
-        return _run(command, data).decode("utf-8", "replace")
-    except _ProgramFailed:
-        return ""
-
-
-class _ProgramFailed(GitFailed):
-    """A program ended with an error."""
+    done = _finished(command, data)
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
 
 
 def _run(command: Sequence[str], data: bytes) -> bytes:
+    done = _finished(command, data)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise GitFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
+    return done.stdout
+
+
+def _finished(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
     try:
         # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
-        environment = {**os.environ, "TZ": "UTC", "LC_ALL": "C"}
-        done = subprocess.run(
+        environment = {**os.environ, "TZ": "UTC"}
+        return subprocess.run(
             command, input=data, capture_output=True, env=environment, timeout=_SECONDS, check=False
         )
     except FileNotFoundError as error:
         raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error
     except subprocess.TimeoutExpired as error:
         raise GitFailed(f"{command[0]} took longer than {_SECONDS:.0f} s; nothing was signed.") from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _ProgramFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
-    return done.stdout
