@@ -227,15 +227,15 @@ class CommitVerifier:
             before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
             hunks = hunk_digests(pair.path, before, after, self._borrowed.hash_name)
             found.append((search, hunks))
-        self._notes.look_up(digest for _, hunks in found for _, hunk in hunks for digest in (hunk.before, hunk.after))
+        self._notes.look_up(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
             accepted = list(self._accepted(search.pair.path, search.author))
             by_digest: dict[str, list[AcceptedReview]] = {}
             for one in accepted:
-                for digest in {digest for hunk in one.file.hunks for digest in (hunk.before, hunk.after)}:
+                for digest in {digest for hunk in one.file.hunks for digest in hunk}:
                     by_digest.setdefault(digest, []).append(one)
             for line, hunk in hunks:
-                fitting = list(dict.fromkeys(by_digest.get(hunk.before, []) + by_digest.get(hunk.after, [])))
+                fitting = list(dict.fromkeys(one for digest in hunk for one in by_digest.get(digest, ())))
                 search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
             if not hunks:
                 search.found.problem = "binary content"

@@ -170,7 +170,7 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
-    keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
+    keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
     join_fetched(borrowed)
     notes = StatementNotes(borrowed)
     before = notes.read(keys)

@@ -21,7 +21,7 @@ PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
 NAMESPACE = "review@signoff"
 """Of SSH signatures: a signature made for anything else, such as a commit, is none of ours."""
 _CONTEXT = 3
-"""Equal lines before a hunk, and after it, that belong to its digests."""
+"""Lines next to a hunk that belong to each of its digests."""
 _BINARY_CHECK = 8_000
 """Bytes that are looked at to tell binary from text, as git does."""
 
@@ -41,15 +41,6 @@ class _Strict(BaseModel):
     )
 
 
-class HunkDigests(_Strict):
-    """A hunk of a file with the lines around it, as two git blob ids; see `hunk_digests`."""
-
-    before: str
-    """With the lines before it."""
-    after: str
-    """With the lines after it."""
-
-
 class ReviewedFile(_Strict):
     """A file that a review approved."""
 
@@ -62,7 +53,7 @@ class ReviewedFile(_Strict):
     base_mode: str = ""
     """Git's mode before, such as `100644`; empty if it is not known."""
     result_mode: str = ""
-    hunks: tuple[HunkDigests, ...] = ()
+    hunks: tuple[tuple[str, ...], ...] = ()
     """Of text, as far as the contents were still there when it was signed."""
 
 
@@ -199,28 +190,29 @@ def version_digest(path: str, blob: str, algorithm: str) -> str:
     return blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 
 
-def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, HunkDigests]]:
+def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
 
     By these a hunk is known again on another base. Each is the git blob id of the path, the removed and the added
-    lines, with three lines of context on one side, each line after its sign and its length in bytes: a hunk that was
-    rebased keeps one of the two when the lines on its other side have changed. Binary content has no hunks.
+    lines, and three of the lines next to them: three before, two before and one after, and so on; each line after its
+    sign and its length in bytes. A hunk that was rebased keeps one of them where three lines in a row around it are
+    as they were. Binary content has no hunks.
     """
     if b"\0" in base[:_BINARY_CHECK] or b"\0" in result[:_BINARY_CHECK]:
         return []
     old, new = base.splitlines(keepends=True), result.splitlines(keepends=True)
+    name = path.encode("utf-8", "surrogateescape")
     found = []
     for change in diff_lines(old, new):
         body = _signed_lines("-", old[change.old_start : change.old_end])
         body += _signed_lines("+", new[change.new_start : change.new_end])
-        lead = _signed_lines(" ", old[max(0, change.old_start - _CONTEXT) : change.old_start])
-        trail = _signed_lines(" ", old[change.old_end : change.old_end + _CONTEXT])
-        name = path.encode("utf-8", "surrogateescape")
-        digests = HunkDigests(
-            before=blob_id(b"before\0%s\0%s\0%s" % (name, lead, body), algorithm),
-            after=blob_id(b"after\0%s\0%s\0%s" % (name, body, trail), algorithm),
-        )
-        found.append((change.new_start + 1, digests))
+        digests = []
+        for after in range(_CONTEXT + 1):
+            lead = _signed_lines(" ", old[max(0, change.old_start - _CONTEXT + after) : change.old_start])
+            trail = _signed_lines(" ", old[change.old_end : change.old_end + after])
+            text = b"hunk %d\0%s\0%s\0%s\0%s" % (after, name, lead, body, trail)
+            digests.append(blob_id(text, algorithm))
+        found.append((change.new_start + 1, tuple(digests)))
     return found
 
 

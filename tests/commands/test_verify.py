@@ -388,6 +388,16 @@ def squashed_with_a_removal(project: Project) -> None:
     git(project.root, "commit", "--quiet", "-m", "all in one")
 
 
+def picked_where_both_sides_have_changed(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 20", "twenty")
+    git(project.root, "checkout", "--quiet", "main")
+    for line in ("line 18", "line 23"):
+        project.write("a.txt", project.read().replace(f"{line}\n", "landed\n"))
+    project.base = project.commit("landed")
+    git(project.root, "cherry-pick", "side")
+
+
 def picked(project: Project) -> None:
     git(project.root, "checkout", "--quiet", "-b", "side")
     project.replace("line 3", "three")
@@ -440,6 +450,7 @@ def an_empty_commit(project: Project) -> None:
         squashed,
         squashed_with_a_removal,
         picked,
+        picked_where_both_sides_have_changed,
         merged,
         merged_with_a_reviewed_resolution,
         committed_in_parts,
