@@ -750,6 +750,53 @@ def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_pa
     assert git(server, "rev-parse", "main~1") == project.base
 
 
+@pytest.mark.parametrize("forge", ["GitHub", "GitLab"])
+def test_the_lines_for_a_forge_verify_a_request(project: Project, tmp_path: Path, forge: str) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
+    lines = text.partition(f"## On {forge}")[2].partition("```yaml\n")[2].partition("```")[0]
+    if forge == "GitHub":
+        script = "\n".join(line.strip() for line in lines.partition("run: |\n")[2].splitlines())
+    else:
+        script = lines.partition("script:\n")[2].replace("\n      ", " ").replace("    - ", "")
+    project.replace("line 3", "three")
+    commit = git(project.root, "rev-parse", "HEAD")
+    fork, server, job = (tmp_path / name for name in ("fork.git", "server.git", "job"))
+    for bare in (fork, server):
+        git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(bare))
+    git(project.root, "push", "--quiet", str(fork), REVIEWS)
+    git(server, "update-ref", "refs/pull/1/head", commit)
+    git(server, "update-ref", "refs/heads/main", project.base)
+    git(tmp_path, "clone", "--quiet", f"file://{server}", str(job))
+    git(job, "fetch", "--quiet", "origin", "refs/pull/1/head")
+    program = tmp_path / "bin/uvx"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    program.chmod(0o755)
+    values = {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "SIGNOFF": "signoff",
+        "FORK": f"file://{fork}",
+        "PULL": "refs/pull/1/head",
+        "RANGE": f"origin/main..{commit}",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+        "CI_MERGE_REQUEST_SOURCE_PROJECT_URL": f"file://{tmp_path}/fork",
+        "CI_COMMIT_SHA": commit,
+    }
+
+    def verify() -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["sh", "-e", "-c", script], cwd=job, env=values, capture_output=True, check=False)
+
+    done = verify()
+    assert done.returncode == 0, done.stderr
+    assert b"1 commit covered" in done.stdout
+    git(job, "update-ref", "-d", "refs/notes/fork/signoff-reviews")
+    git(fork, "update-ref", "-d", REVIEWS)
+    done = verify()
+    assert done.returncode == 3, done.stderr
+    assert b"not reviewed" in done.stdout
+
+
 def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: Path) -> None:
     project.replace("line 3", "three")
     program = tmp_path / "program"
