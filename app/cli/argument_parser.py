@@ -165,13 +165,7 @@ def command_parser() -> argparse.ArgumentParser:
         type=_text,
         help="your words, which the model reads in its next request; - for stdin",
     )
-    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
-    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
-    check.add_argument(
-        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
-    )
-    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
-    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
+    _add_checks(commands)
     _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
     _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
     _add_staging(commands)
@@ -206,6 +200,25 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_checks(commands: Any) -> None:
+    """Add the commands that run checks."""
+    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
+    check.add_argument(
+        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
+    )
+    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
+    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
+    evidence = _proposal(
+        commands, "evidence", "Run tests without each hunk of a proposal that waits: what notices if it is missing."
+    )
+    evidence.add_argument("--hunks", metavar="1,3", help="of what an approval of these hunks (1,3-5) would leave")
+    evidence.add_argument("--only", metavar="NAME", type=_text, help="the tests of this check")
+    evidence.add_argument(
+        "--seconds", type=parse_seconds, metavar="N", help="how long tests may run (default: evidence_seconds)"
+    )
 
 
 def _add_ask(commands: Any) -> None:

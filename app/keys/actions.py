@@ -129,12 +129,20 @@ IN_REVIEW: tuple[Action, ...] = (
         "Run the checks that have not run yet, or all of them again; stop those that are running.",
     ),
     Action(
+        "review.evidence",
+        "Evidence",
+        "E",
+        "find_evidence",
+        "review",
+        "Run tests without each hunk, to see what notices if it is missing; end that.",
+    ),
+    Action(
         "review.send_findings",
         "Send findings",
         "S",
         "send_findings",
         "review",
-        "Deny with what the checks found as your feedback; the model goes on with it.",
+        "Deny with what the checks found as your feedback; hunks that nothing notices go into a draft of it.",
     ),
     Action(
         "review.next_origin",

@@ -327,11 +327,14 @@ class ReviewActions:
         proposal = state.get(proposal_id)
         unseen = None if proposal is None else state.unseen_parts(proposal)
         checked = state.checks.get(proposal_id)
+        found = state.evidence.get(proposal_id)
+        is_of_this = found is not None and proposal is not None and found.revision == proposal.revision
         return DecisionContext(
             through="app",
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
             checks=() if checked is None else tuple(one.record_fact for one in checked.results),
+            evidence=found.fact if found is not None and is_of_this else None,
         )
 
     async def _each(

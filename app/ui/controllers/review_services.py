@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import cache
 from typing import TYPE_CHECKING
@@ -23,7 +23,8 @@ from widgets.review.review_messages import Approve
 
 if TYPE_CHECKING:
     from app.automation.check_follower import CheckFollower
-    from app.automation.check_results import CheckResult
+    from app.automation.check_results import CheckResult, ProposalChecks
+    from app.automation.evidence.evidence_follower import EvidenceFollower
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -95,6 +96,7 @@ class ReviewChecks:
         self._runtime = runtime
         self._app_context = app_context
         self._following: CheckFollower | None = None
+        self._evidence: EvidenceFollower | None = None
         self._proposals: Sequence[Proposal] = ()
 
     def check_new(self, proposals: "Sequence[Proposal] | None" = None) -> None:
@@ -103,16 +105,25 @@ class ReviewChecks:
             self._proposals = proposals
         if self._following is None and self._configured():
             from app.automation.check_follower import CheckFollower
+            from app.automation.evidence.evidence_follower import EvidenceFollower
 
             self._following = CheckFollower(
                 self._runtime.checks,
                 self._configured,
                 self._runtime.service.check_trees,
-                lambda proposal: self._review.state.chosen.chosen_part(proposal).decided_hunks,
-                self._review.set_checks,
+                self._chosen,
+                self._take_results,
+            )
+            self._evidence = EvidenceFollower(
+                self._runtime.evidence,
+                self._configured,
+                lambda: self._runtime.settings.evidence_seconds,
+                self._chosen,
+                self._review.set_evidence,
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
-        if self._following is not None:
+        if self._following is not None and self._evidence is not None:
+            self._evidence.follow(self._proposals)
             self._following.follow(self._proposals, self._review.state.current)
         else:
             self._say_untrusted()
@@ -121,6 +132,26 @@ class ReviewChecks:
         """Stop the checks of what is being decided."""
         if self._following is not None:
             self._following.stop(proposal_ids)
+        if self._evidence is not None:
+            self._evidence.stop(proposal_ids)
+
+    def find_evidence(self, proposal_id: str) -> None:
+        """Find out what notices if a hunk of a proposal is missing, or end that."""
+        why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
+        if self._evidence is not None:
+            why_not = self._evidence.begin_or_stop(proposal_id)
+        elif "check" in self._runtime.configuration.untrusted:
+            why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)."
+        if why_not:
+            self._review.show_notice(why_not)
+
+    def _take_results(self, checked: "ProposalChecks") -> None:
+        self._review.set_checks(checked)
+        if self._evidence is not None:
+            self._evidence.take_checks(checked)
+
+    def _chosen(self, proposal: "Proposal") -> "tuple[str, ...] | None":
+        return self._review.state.chosen.chosen_part(proposal).decided_hunks
 
     def run_again(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
@@ -138,7 +169,14 @@ class ReviewChecks:
 
         assert self._following is not None
         async with aclosing(watch_workspace(self._runtime.workspace)) as changes:
-            await self._following.follow_disk(changes)
+            await self._following.follow_disk(self._with_evidence(changes))
+
+    async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
+        """The changes of the workspace, at each of which evidence is dropped that is of other files."""
+        async for _ in changes:
+            yield
+            if self._evidence is not None:
+                await self._evidence.look_at_disk()
 
     async def show_output(self, proposal_id: str) -> None:
         """Show the output of the checks."""
@@ -149,6 +187,8 @@ class ReviewChecks:
 
     async def close(self) -> None:
         """End all of them."""
+        if self._evidence is not None:
+            await self._evidence.close()
         if self._following is not None:
             await self._following.close()
 
