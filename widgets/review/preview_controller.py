@@ -8,13 +8,13 @@ from textual.message import Message
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
 from widgets.review.review_writing import placed, top_notes
-from widgets.review.unfinished_review import pending_among
 
 Written = tuple[tuple[object, ...], ...]
 """What an approval would write, as a value to compare."""
