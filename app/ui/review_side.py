@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
+from app.review.review_notes import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import SideQuestionActions
 from widgets.common.containers import Column
 from widgets.diff.diff_messages import ExternalDiffWanted
 from widgets.review import review_messages as wishes

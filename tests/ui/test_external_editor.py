@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
+from app.runtime.user_editor import EditorFailed
 from app.ui.terminal.attention import Attention
-from app.ui.terminal.external_editor import EditorFailed, ExternalEditor
+from app.ui.terminal.external_editor import ExternalEditor
 
 
 class Lending(App[None]):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from app.review.review_notes import ReviewNotes
+from app.review.unfinished_review import UnfinishedReview
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.session_store import SessionStore
-from app.ui.controllers.review_services import ReviewNotes
-from widgets.review.unfinished_review import UnfinishedReview
 
 
 @pytest.mark.parametrize("broken", [False, True])

@@ -16,6 +16,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.review.seen import SeenLines
 from widgets.common.text_colours import selection_style
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffShape
@@ -28,7 +29,7 @@ from widgets.diff.diff_painter import FrameState, LineRenderer
 from widgets.diff.diff_rows import LineRow, NoteRow
 from widgets.diff.diff_search import DiffSearch, Job
 from widgets.diff.line_selection import LineSelection, copied_text
-from widgets.diff.seen_lines import SeenLines, SeenRecorder
+from widgets.diff.seen_lines import SeenRecorder
 
 
 class DiffSurface(ScrollView):

@@ -7,6 +7,7 @@ from textual.binding import BindingType
 
 from app.keys.actions import bindings
 from app.proposals.values.models import HunkState
+from app.review.hunk_lines import line_of
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.diff.diff_messages import (
     AskWanted,
@@ -20,7 +21,7 @@ from widgets.diff.diff_messages import (
     OrderWanted,
     SearchWanted,
 )
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow, line_of
+from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
 from widgets.diff.diff_surface import DiffSurface
 from widgets.diff.line_selection import PickedLines, line_at, word_at
 from widgets.diff.seen_lines import go_to_unseen

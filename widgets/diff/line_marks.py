@@ -15,9 +15,10 @@ from app.proposals.text.line_comparison import (
     pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
 from app.text.homoglyphs import find_lookalikes
 from widgets.common.same_start import common_prefix_length
-from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
+from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
 
 Moved = Mapping[SourceLine, SourceLine]

@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Static
 
+from app.review.review_state import ReviewState
 from widgets.common.containers import Column
 from widgets.review.check_words import check_lines
 from widgets.review.review_queue import ReviewQueue
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, HeadlineRoom, KeyOf, actions_on, fitted, headline, shows_title
 
 _SHARE = 0.3

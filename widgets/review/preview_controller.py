@@ -8,11 +8,11 @@ from textual.message import Message
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
+from app.review.chosen_hunks import pending_among
+from app.review.review_state import ReviewState
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
-from widgets.review.chosen_hunks import pending_among
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
 from widgets.review.review_writing import placed, top_notes
 

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from textual.visual import Padding, Visual
 
 from app.keys.actions import bindings
-from widgets.review.review_state import ReviewState
+from app.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_row, proposal_row
 
 _DECIDED = "decided"

@@ -9,14 +9,14 @@ from textual.style import Style
 
 from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import Proposal, ProposalState
+from app.review.review_state import ReviewState, permission_scopes
+from app.review.verdicts import Confirm, can_be_approved, state_words, verbs
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
-from widgets.review.review_state import ReviewState, permission_scopes
-from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),

@@ -6,10 +6,10 @@ from dataclasses import replace
 from textual.message import Message
 
 from app.proposals.values.models import Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback
+from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
 from widgets.review import review_messages
-from widgets.review.review_state import ReviewState
-from widgets.review.unfinished_review import ReviewFeedback
-from widgets.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
 
 TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 """Takes the words that go with a decision on a proposal, or on some hunks of it."""

@@ -9,15 +9,15 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import AskScreen, Dialog
-from app.ui.terminal.external_editor import EditorFailed
 from widgets.common.key_hints import KeyHint
 from widgets.diff.code_editor import CodeEditor
 
 if TYPE_CHECKING:
-    from app.proposals.values.models import FileDiff
+    pass
 
 
 class EditorAccess(Protocol):
@@ -26,12 +26,6 @@ class EditorAccess(Protocol):
     async def edit(self, text: str, *, name: str = "message.md") -> str:
         """Let the user edit a text; return it as saved."""
         ...
-
-
-def proposed_text(diff: "FileDiff", *, before: bool = False) -> str:
-    """Return the text that an approval would write; with `before`, the text that it replaces."""
-    lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
-    return "\n".join(lines) + ("\n" if lines and ends else "")
 
 
 class EditScreen(Dialog[bool]):

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import Remark, moved
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.review.review_state import ReviewState
-from widgets.review.unfinished_review import Remark, moved
 
 
 @settings(max_examples=at_most(25))

@@ -4,6 +4,7 @@ import pytest
 from textual.geometry import Offset, Size
 
 from app.proposals.values.models import FileDiff
+from app.review.seen import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_cursor import DiffCursor
@@ -11,7 +12,7 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, FoldRow, LineRow, NoteRow, SourceLine
 from widgets.diff.line_selection import LineSelection
-from widgets.diff.seen_lines import SeenLines, UnseenLine, UnseenLines, go_to_unseen
+from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen
 
 
 class Window:

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from app.proposals.text.line_comparison import only_space_differs, pair_lines
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import lines_of
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines
 from widgets.diff.diff_arrangement import DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine, lines_of
+from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display
 from widgets.diff.file_facts import warning_notes
 from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.proposals.values.models import Hunk
+from app.review.seen import SeenLines
 from widgets.diff.display_cells import display
 from widgets.diff.line_measuring import display_around, kept_of_change, kept_of_context
-from widgets.diff.seen_lines import SeenLines
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8

@@ -10,13 +10,13 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
+from app.review.chosen_hunks import ChosenHunks, pending_among
+from app.review.hunk_lines import lines_of
+from app.review.seen import SeenLines
+from app.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
 from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
 from app.tools.base.contract import Confirmation
 from app.tools.base.tool_form import ToolForm
-from widgets.diff.diff_rows import lines_of
-from widgets.diff.seen_lines import SeenLines
-from widgets.review.chosen_hunks import ChosenHunks, pending_among
-from widgets.review.unfinished_review import Remark, ReviewFeedback, UnfinishedReview, moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from app.proposals.values.models import (
     partial_state_words,
 )
 from app.proposals.values.pending_paths import is_undecided
+from app.review.review_state import ReviewState, UnseenParts
 from app.text.plural import plural
-from widgets.review.review_state import ReviewState, UnseenParts
 
 
 @dataclass(frozen=True, slots=True)
