@@ -31,20 +31,27 @@ async def _ask(arguments: argparse.Namespace) -> int:
         recover_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
-        settings = with_picked_model(runtime)
-        try:
-            model = connect(runtime, settings)
-        except NotConnected as error:
-            raise CommandError(str(error), ExitCode.USAGE) from error
-        session = open_session(runtime, model, _record(runtime, proposal), settings)
-        try:
-            exchange = await _answered(session, place, arguments.question)
-        finally:
-            await session.close()
-            await model.aclose()
+        exchange = await ask_model_aside(runtime, proposal, place, arguments.question)
         return _print(exchange, json=arguments.json)
     finally:
         runtime.close()
+
+
+async def ask_model_aside(
+    runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
+) -> SideExchange:
+    """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
+    settings = with_picked_model(runtime)
+    try:
+        model = connect(runtime, settings)
+    except NotConnected as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    session = open_session(runtime, model, _record(runtime, proposal), settings)
+    try:
+        return await answered_aside(session, place, question)
+    finally:
+        await session.close()
+        await model.aclose()
 
 
 def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
@@ -67,7 +74,8 @@ def _record(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
-async def _answered(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+async def answered_aside(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+    """Ask a question aside in a session; return it with its answer."""
     uid = await session.aside.ask(place, question)
     await session.aside.wait_until_idle()
     exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)

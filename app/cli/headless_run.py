@@ -134,7 +134,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    message = await asyncio.to_thread(_user_message, runtime, prompt)
+    message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
     except NotAttached as error:
@@ -151,7 +151,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         )
     first = len(session.log.events)
     allowed = arguments.commands == "allow"
-    printer = _ProgressPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+    printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -176,7 +176,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
-def _user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """Return the message to send: the prompt, or the text that a custom command makes of it."""
     if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
@@ -324,7 +324,7 @@ _FIRST_WORD = 5.0
 """Seconds without a word of the model after which it is said that it is waited for."""
 
 
-class _ProgressPrinter:
+class TurnPrinter:
     """Prints the progress of a turn to standard error."""
 
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
@@ -349,11 +349,8 @@ class _ProgressPrinter:
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
-            case ConfirmationRequested(key=key, confirmation=asked):
-                unattended = self._missing_permission(asked)
-                subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
-                self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
+            case ConfirmationRequested():
+                self._permit(update)
             case SessionFailed(message=message):
                 self.failure = message
             case Recorded(event=event):
@@ -365,6 +362,14 @@ class _ProgressPrinter:
         """End the line that is being written."""
         self._expected.cancel()
         self._line("")
+
+    def _permit(self, request: ConfirmationRequested) -> None:
+        """Answer a permission request by the options of the command line."""
+        asked = request.confirmation
+        unattended = self._missing_permission(asked)
+        subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
+        self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+        self._session.confirm(request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
 
     def _missing_permission(self, asked: Confirmation) -> str:
         """Return what would allow the request of a tool, as a clause; empty if it is allowed."""

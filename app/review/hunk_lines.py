@@ -54,3 +54,11 @@ def proposed_text(diff: FileDiff, *, before: bool = False) -> str:
     """Return the text that an approval would write; with `before`, the text that it replaces."""
     lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
     return "\n".join(lines) + ("\n" if lines and ends else "")
+
+
+def hunk_place(hunk: Hunk) -> str:
+    """Return the lines of a hunk in words: `lines 12 to 15`, `old line 3`."""
+    side, lines = ("", lines_of(hunk, "new")) if hunk.new_count else ("old ", lines_of(hunk, "old"))
+    if len(lines) == 1:
+        return f"{side}line {lines.start + 1}"
+    return f"{side}lines {lines.start + 1} to {lines.stop}"

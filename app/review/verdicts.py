@@ -135,6 +135,7 @@ def approve(
     shown: bool,
     versions: bool,
     action: Literal["approve", "approve_and_continue"] = "approve",
+    doubts: Sequence[str] = (),
 ) -> Verdict:
     """Return the verdict of `approve` for the shown proposal.
 
@@ -156,7 +157,9 @@ def approve(
     if unseen := state.unseen_parts(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
-    if deleted and not proposal.on_disk:
+    if doubts:
+        reasons.append(f"{proposal.id}: {', '.join(doubts)}")
+    elif deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := red_words(state, proposal.id):
         reasons.append(red)

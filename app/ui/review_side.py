@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual import on
 from textual.app import ComposeResult
 
-from app.review.review_notes import ReviewNotes
+from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
 from app.ui.controllers.review_services import SideQuestionActions

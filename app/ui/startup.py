@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.values.models import Proposal
-    from app.review.review_notes import ReviewNotes
+    from app.review.note_store import ReviewNotes
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
     from app.ui.chat_controller import ChatController
@@ -116,7 +116,7 @@ class ReviewLoader:
 
     async def _make(self) -> None:
         await self.preload()
-        from app.review.review_notes import ReviewNotes
+        from app.review.note_store import ReviewNotes
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
         from app.ui.controllers.review_services import SideQuestionActions
@@ -184,7 +184,7 @@ class OpenedWorkspace(NamedTuple):
 
     def has_notes(self) -> bool:
         """Return whether the review has unfinished notes; raises StorageError."""
-        from app.review.review_notes import ReviewNotes
+        from app.review.note_store import ReviewNotes
 
         return ReviewNotes(self.runtime.sessions).exist()
 

@@ -17,7 +17,7 @@ OPENS_OTHER_FILES = {
     "app/demo/sample_workspace.py": "signoff's own sample",
     "app/demo/demo_conversation.py": "signoff's own words",
     "app/ui/screens/external_diff_screen.py": "its own search line",
-    "app/ui/terminal/external_editor.py": "a temporary file of its own",
+    "app/runtime/user_editor.py": "a temporary file of its own",
     "app/ui/chat_controller.py": "a session",
     "app/ui/context/error_messages.py": "the log",
     "app/ui/review_page.py": "its own style sheet",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.review.review_notes import ReviewNotes
+from app.review.note_store import ReviewNotes
 from app.review.unfinished_review import UnfinishedReview
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database

@@ -55,6 +55,11 @@ class ReviewNotes:
             await asyncio.sleep(_PAUSE)
             await self.flush()
 
+    async def save(self, proposal_id: str, notes: "UnfinishedReview") -> None:
+        """Save the unfinished notes on a proposal at once; raises StorageError."""
+        self._unsaved[proposal_id] = notes
+        await self.flush()
+
     async def flush(self) -> None:
         """Write unsaved notes at once; raises StorageError."""
         unsaved, self._unsaved = self._unsaved, {}
