@@ -138,6 +138,9 @@ def command_parser() -> argparse.ArgumentParser:
     _add_model(run)
 
     proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
+    proposals.add_argument(
+        "--watch", action="store_true", help="with --json: a line of JSON for what waits, then for each change"
+    )
     proposals.add_argument("--all", action="store_true", help="also those that were decided")
     proposals.add_argument(
         "--origin",

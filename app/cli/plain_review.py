@@ -23,7 +23,7 @@ from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import plain_lines
-from app.review.note_store import ReviewNotes
+from app.review.note_store import KeptChecks, ReviewNotes
 from app.review.proposal_walk import Answer, ProposalWalk
 from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, undo_words
 from app.review.review_state import ReviewState
@@ -421,6 +421,9 @@ class PlainReview:
         self._checks.follow([proposal], proposal.id)
         with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
             await self._checks.wait(proposal.id)
+        if (checked := self.state.checks.get(proposal.id)) is not None:
+            kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
+            await asyncio.to_thread(kept.keep, checked)
 
     def _take_checks(self, checked: "ProposalChecks") -> None:
         before = self.state.checks.get(checked.proposal)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from app.agent.updates import Recorded, SideDiscarded, SideStreamed, Update
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
+from app.review.note_store import KeptChecks
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload
@@ -16,6 +17,7 @@ from widgets.review.review import Review
 
 if TYPE_CHECKING:
     from app.automation.check_follower import CheckFollower
+    from app.automation.check_results import ProposalChecks
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -101,13 +103,19 @@ class ReviewChecks:
                 self._configured,
                 self._runtime.service.check_trees,
                 lambda proposal: self._review.state.chosen.chosen_part(proposal).decided_hunks,
-                self._review.set_checks,
+                self._publish,
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
         if self.following is not None:
             self.following.follow(self._proposals, self._review.state.current)
         else:
             self._say_untrusted()
+
+    def _publish(self, checked: "ProposalChecks") -> None:
+        self._review.set_checks(checked)
+        if not checked.is_running:
+            kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
+            self._app_context.run(lambda: asyncio.to_thread(kept.keep, checked), group="kept checks")
 
     def run_again(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
