@@ -91,7 +91,7 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, shlex.join(_as_arguments(files)))
+    command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
     command = command.replace(TESTS, shlex.join(all_tests(command)))
     try:
         async with sandbox.open(tree) as run:

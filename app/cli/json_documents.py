@@ -150,6 +150,36 @@ class ProposalLine(ProposalFacts):
     """Hunks of what it was made of that it does not ask for."""
 
 
+class CheckFactLine(JsonDocument):
+    """A check that has come to its end."""
+
+    name: str
+    state: str
+    """passed, failed, timed_out or broken."""
+    words: str
+    """`3 failed, 0 before`."""
+
+
+class WatchLine(JsonDocument):
+    """A line of `signoff proposals --json --watch`; fields that say nothing are left out."""
+
+    change: Literal["waiting", "staged", "changed", "decided", "checks", "question", "answered"]
+    """`waiting` is what waited when the watch began; then each change as it comes."""
+    waiting: int
+    """How many proposals wait now."""
+    proposal: ProposalLine | None = None
+    decision: str = ""
+    """approved, partly_approved, denied, edited, undone, redone or reopened."""
+    id: str = ""
+    """Of the proposal that checks are about."""
+    checks: list[CheckFactLine] = []
+    session: str = ""
+    """In which the model has asked."""
+    text: str = ""
+    """Of the question."""
+    options: list[str] = []
+
+
 class HunkLine(JsonDocument):
     """A hunk of a proposal."""
 

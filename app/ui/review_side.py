@@ -8,9 +8,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
+from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import SideQuestionActions
 from widgets.common.containers import Column
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages

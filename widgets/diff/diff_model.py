@@ -6,9 +6,10 @@ from dataclasses import replace
 from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from app.review.hunk_lines import lines_of, text_of
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine, lines_of, text_of
+from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks

@@ -17,10 +17,10 @@ from textual.visual import Padding, Visual
 from textual.widgets import Static
 
 from app.keys.actions import bindings
+from app.review.review_state import ReviewState
 from widgets.common.containers import Column
 from widgets.review.check_words import check_lines
 from widgets.review.evidence_words import evidence_lines
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import (
     ACTION,
     QUIET,

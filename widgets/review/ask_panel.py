@@ -19,6 +19,8 @@ from app.conversation.events import EventBase, SideExchange, ThreadAnchor
 from app.keys.actions import bindings
 from app.keys.keymap import first_key
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import Side, lines_of
+from app.review.review_state import ReviewState
 from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
 from widgets.chat.markdown.styled_lines import shorten
@@ -26,11 +28,10 @@ from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import CommentRow, Side, SourceLine, lines_of
+from widgets.diff.diff_rows import CommentRow, SourceLine
 from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
 from widgets.review.preview_controller import PreviewController
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
 from widgets.review.side_threads import SideThreads
 

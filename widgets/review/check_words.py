@@ -6,9 +6,9 @@ from textual.content import Content
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.values.models import FileDiff
+from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import SourceLine
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe
 
 _GAP = "   "

@@ -9,9 +9,10 @@ from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import line_of
+from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
-from widgets.diff.diff_rows import CommentKind, SourceLine, line_of
-from widgets.review.review_state import ReviewState
+from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_wording import QUIET, KeyOf, chip, safe
 
 _GAP = "   "

@@ -8,14 +8,14 @@ from textual.content import Content
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
 from widgets.review.evidence_words import placed_evidence, with_unheld
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
 from widgets.review.review_writing import placed, top_notes
-from widgets.review.unfinished_review import pending_among
 
 Written = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""

@@ -22,6 +22,16 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
+from app.review.verdicts import (
+    approve,
+    approve_all,
+    can_be_asked_anew,
+    deny,
+    deny_all,
+    deny_in_words,
+)
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
@@ -47,20 +57,10 @@ from widgets.review.key_availability import (
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
 from widgets.review.side_threads import as_feedback
-from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
-from widgets.review.verdicts import (
-    VerdictHandler,
-    approve,
-    approve_all,
-    can_be_asked_anew,
-    deny,
-    deny_all,
-    deny_in_words,
-)
+from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})

@@ -9,8 +9,8 @@ from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import LineNumbers
 from app.proposals.values.decision_facts import LineComment
+from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
-from widgets.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 
 
 class ReviewHost(Protocol):

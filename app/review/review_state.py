@@ -11,11 +11,9 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
-from app.tools.base.contract import Confirmation
-from widgets.diff.diff_rows import lines_of
-from widgets.diff.seen_lines import SeenLines
-from widgets.review.unfinished_review import (
+from app.review.hunk_lines import lines_of
+from app.review.seen import SeenLines
+from app.review.unfinished_review import (
     ChosenHunks,
     Remark,
     ReviewFeedback,
@@ -23,6 +21,8 @@ from widgets.review.unfinished_review import (
     moved,
     pending_among,
 )
+from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
+from app.tools.base.contract import Confirmation
 
 
 @dataclass(frozen=True, slots=True)
