@@ -9,8 +9,8 @@ from app.proposals.values.attention_reason import ReasonKind
 from app.runtime.review_report import as_markdown, make_report
 from app.storage.record_store import RecordStore
 from app.ui.review_page import render_html
-from tests.ui.running_app import running
-from tests.ui.test_app_checks import prepared, stage
+from tests.ui.running_app import running, stage
+from tests.ui.test_app_checks import prepared
 from tests.wire.bench import FILE, of_role
 from tests.wire.server import WireServer
 

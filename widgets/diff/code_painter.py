@@ -10,7 +10,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.proposals.values.models import HunkState
-from widgets.diff.diff_rows import LineRow, Side, SourceLine
+from app.review.hunk_lines import Side
+from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspects
 from widgets.diff.render_context import DrawnLine, RenderContext, StyleOf
@@ -59,7 +60,7 @@ class CodePosition(NamedTuple):
     number: int
     """Line of that side, from 0."""
     part: int
-    """Which terminal line of a wrapped row."""
+    """Index of the terminal line within a wrapped row."""
     y: int
     """Terminal line in the whole diff."""
     cursor: tuple[str, ...]

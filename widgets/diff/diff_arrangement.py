@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from app.proposals.text.line_comparison import Pair, pair_lines, pairs_in_order
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, Side, line_of, lines_of, texts_of
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     AT_HEAD,
@@ -24,19 +25,14 @@ from widgets.diff.diff_rows import (
     ContextSegment,
     FileRow,
     FoldRow,
-    HunkRange,
     NoteRow,
     Row,
     Segment,
-    Side,
     SingleSegment,
     SourceLine,
     SpaceRow,
     SplitSegment,
     UnifiedSegment,
-    line_of,
-    lines_of,
-    texts_of,
 )
 from widgets.diff.file_facts import file_notes
 from widgets.diff.white_space import HiddenWhitespace

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
-from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
+from app.review.hunk_lines import Side, text_of
+from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, SourceLine
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
@@ -81,7 +82,7 @@ class RenderContext:
     opened: frozenset[SourceLine] = frozenset()
     """Lines that are shown whole, however long they are."""
     query: str = ""
-    """What is searched for; lower-case text matches both cases."""
+    """The search query; lower-case text matches both cases."""
     found: SourceLine | None = None
     """The line of the current match."""
     _look: tuple[object, ...] = ()

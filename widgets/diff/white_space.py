@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, lines_of, texts_of
 from app.text.plural import plural
-from widgets.diff.diff_rows import HunkRange, NoteRow, SourceLine, lines_of, texts_of
+from widgets.diff.diff_rows import NoteRow, SourceLine
 
 _SPACE = " \t\r\f"
 """Of all that Unicode calls space, what stands in source on purpose."""
@@ -198,7 +199,7 @@ class HiddenWhitespace:
     """The hunks that change white space, with their other changes."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
-    """What there is to show of a hunk; nothing of one that changes white space alone."""
+    """The parts of a hunk to show; empty for a hunk that changes only white space."""
     lines: Mapping[HunkKey, int] = field(default_factory=dict)
     """How many of its lines are left out."""
     indented: Mapping[int, int] = field(default_factory=dict)

@@ -17,10 +17,10 @@ from textual.visual import Padding, Visual
 from textual.widgets import Static
 
 from app.keys.actions import bindings
+from app.review.review_state import ReviewState
 from widgets.common.containers import Column
 from widgets.review.check_words import check_lines
 from widgets.review.evidence_words import evidence_lines
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import (
     ACTION,
     QUIET,
@@ -118,7 +118,6 @@ class ReviewQueue(ScrollView, can_focus=True):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """One item."""
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if line >= len(self._keys):
             return Strip.blank(width, self.rich_style)
@@ -158,7 +157,6 @@ class ReviewQueue(ScrollView, can_focus=True):
         self.action_move_to(0 if self._cursor is None else self._cursor + 1)
 
     def action_cursor_up(self) -> None:
-        """The item before."""
         self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
 
     def action_page(self, by: int) -> None:

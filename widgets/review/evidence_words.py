@@ -9,12 +9,13 @@ from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import line_of
+from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
-from widgets.diff.diff_rows import CommentKind, SourceLine, line_of
-from widgets.review.check_words import filled
-from widgets.review.review_state import ReviewState
-from widgets.review.review_wording import QUIET, KeyOf, chip, safe
+from widgets.diff.diff_rows import CommentKind, SourceLine
+from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe
 
+_GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
     EvidenceVerdict.HELD: "held",
     EvidenceVerdict.RED: "held",
@@ -43,7 +44,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
     if found.unheld and not found.is_running:
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
     ran = [safe(found.ran, QUIET)] if found.ran else []
-    return filled([*said, *progress, *ran, *chips], width)
+    return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 
 def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 
 from app.proposals.values.models import ProposalState
+from app.review.review_state import ReviewState
+from app.review.verdicts import Confirm, can_be_approved, verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
-from widgets.review.review_state import ReviewState
-from widgets.review.verdicts import Confirm, can_be_approved, verbs
 
 GRACE_SECONDS = 0.5
 """How long decision keys are dead after what they would decide has changed."""

@@ -1,28 +1,28 @@
 """The user's words about items of the review: from the field to the decision that they are sent with."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from textual.content import Content
-from textual.message import Message
 
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
+from app.review.hunk_lines import text_of
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import Remark, ReviewFeedback, quoting
+from app.review.verdicts import can_be_asked_anew
 from app.text.plural import plural
-from app.tools.base.contract import Confirmation, escape_surrogates
-from widgets.chat.folded_pastes import DroppedImages
+from app.tools.base.contract import Confirmation
+from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import NoteRow, Side, SourceLine, text_of
+from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
-from widgets.review.review_messages import FeedbackOrphaned, NotesChanged
-from widgets.review.review_state import ReviewState
+from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
 from widgets.review.review_wording import safe
-from widgets.review.unfinished_review import Remark, ReviewFeedback
-from widgets.review.verdicts import can_be_asked_anew
 
 _ANSWERS = {
     CommentFollowUp.CHANGED: "changed in v{}: ",
@@ -31,13 +31,10 @@ _ANSWERS = {
     CommentFollowUp.GONE: "not in v{}: ",
     CommentFollowUp.UNKNOWN: "",
 }
-"""What the version that answers does at the line of a comment."""
+"""Words for the effect of the next version on a commented line."""
 
 AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
-
-_QUOTED_LINES = 3
-"""Lines quoted above and below the one that a remark is on."""
 
 
 def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
@@ -49,12 +46,6 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
         if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
             found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
-
-
-def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
-    """Return the comment with the shown lines around it."""
-    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
-    return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
 def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
@@ -97,27 +88,6 @@ def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     return rows
 
 
-def quote(diff: FileDiff, remark: Remark) -> str:
-    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
-    shown: list[str] = []
-    at = 0
-
-    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
-        nonlocal at
-        if remark.side == side and start <= remark.line < end:
-            at = len(shown) + remark.line - start
-        shown.extend(f"{sign}{line}" for line in lines[start:end])
-
-    new = 0
-    for hunk in diff.change.hunks:
-        take("new", diff.new, new, hunk.new_start, " ")
-        new = hunk.new_start + hunk.new_count
-        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
-        take("new", diff.new, hunk.new_start, new, "+")
-    take("new", diff.new, new, len(diff.new), " ")
-    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
-
-
 _LISTED = 5
 """Comments listed in full; the rest are counted."""
 
@@ -156,16 +126,14 @@ class ReviewWriting:
         state: Where the words are kept.
         field: Where feedback is written.
         diff_pane: Where comments on lines are.
-        post: Takes the messages about words that are to be kept elsewhere.
+        host: Takes the messages about words that are to be kept elsewhere.
     """
 
-    def __init__(
-        self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, post: Callable[[Message], object]
-    ) -> None:
+    def __init__(self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewHost) -> None:
         self._state = state
         self._field = field
         self._diff_pane = diff_pane
-        self._post = post
+        self._host = host
         self.dropped = DroppedImages()
         """The images that were dropped on the terminal while the user wrote here."""
 
@@ -182,7 +150,7 @@ class ReviewWriting:
     def keep(self, key: str) -> None:
         """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
-            self._post(NotesChanged(key, self._state.unfinished_review(key)))
+            self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
 
     def put_aside(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
@@ -254,7 +222,7 @@ class ReviewWriting:
     def _hand_on(self, text: str) -> None:
         """Send words without a subject to the composer."""
         if text.strip():
-            self._post(FeedbackOrphaned(text))
+            self._host.post_message(FeedbackOrphaned(text))
 
     def _is_about(self, key: str) -> bool:
         """Whether the user is writing about a proposal."""

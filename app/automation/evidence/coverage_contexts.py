@@ -7,7 +7,8 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 _COVERAGE, _TESTMON = ".coverage", ".testmondata"
 _LARGEST = 128 << 20

@@ -12,7 +12,8 @@ from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test
 from app.text.plural import plural
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 _MOST_FILES = 20_000
 _LARGEST = 1 << 20

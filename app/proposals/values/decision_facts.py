@@ -192,7 +192,7 @@ class DecisionContext(FrozenModel):
     """What the user had on the screen at the decision, as far as it is known."""
 
     through: str = ""
-    """`app` or `command line`."""
+    """`app`, `plain review` or `command line`."""
     unseen_lines: int | None = None
     """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
     unseen_files: tuple[str, ...] = ()

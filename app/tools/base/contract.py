@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from app.conversation.todos import Todo
 from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
@@ -102,6 +102,16 @@ class Confirmation:
     """Of a server: what a yes for longer than once covers."""
     direct: bool = False
     """It can write to the user's files without review."""
+
+
+WANTED = {
+    "command": "The model wants to run, in",
+    "secret": "The model wants to read, in",
+    "changes": "The command has changed, in",
+    "ignored": "The command has written what git ignores, in",
+    "server": "The model wants to call",
+}
+"""What a request for permission is for, by its kind; the folder follows, but for a server."""
 
 
 class PermissionScope(StrEnum):

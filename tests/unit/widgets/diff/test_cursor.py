@@ -6,7 +6,9 @@ from textual.geometry import Offset, Size
 from textual.selection import Selection
 
 from app.proposals.values.models import FileDiff
+from app.review.seen import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
+from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_cursor import DiffCursor
@@ -15,7 +17,7 @@ from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine
 from widgets.diff.line_selection import LineSelection, copied_text, line_at, word_at
-from widgets.diff.seen_lines import SeenLines, UnseenLine, UnseenLines, go_to_unseen
+from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen
 
 
 class Window:
@@ -175,7 +177,7 @@ def test_between_two_versions_no_line_is_picked() -> None:
     diff = numbered(3)
     sheet = laid_out(diff)
     cursor = DiffCursor(sheet, Window())
-    picking = LineSelection(sheet, cursor, lambda: None)
+    picking = LineSelection(sheet, cursor, RecordingView({}, []))
     cursor.put(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
     picked = picking.picked(None)
