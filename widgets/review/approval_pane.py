@@ -18,7 +18,6 @@ from textual.widgets import Static
 
 from app.keys.actions import bindings
 from widgets.common.containers import Column
-from widgets.review.check_words import check_lines
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import (
     ACTION,
@@ -26,6 +25,7 @@ from widgets.review.review_wording import (
     HeadlineRoom,
     KeyOf,
     actions_on,
+    check_lines,
     confirmation_row,
     fitted,
     headline,

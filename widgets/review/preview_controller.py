@@ -8,10 +8,9 @@ from textual.content import Content
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.check_words import placed_findings
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
 from widgets.review.review_state import ReviewState
-from widgets.review.review_wording import QUIET, confirmation_notes, safe
+from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
 from widgets.review.review_writing import placed, top_notes
 from widgets.review.unfinished_review import pending_among
 

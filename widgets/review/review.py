@@ -34,7 +34,7 @@ from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
-from widgets.review.ask_panel import AskPanel
+from widgets.review.ask_panel import AskPanel, as_feedback
 from widgets.review.key_availability import (
     CHECKS,
     DECIDES,
@@ -49,7 +49,6 @@ from widgets.review.preview_controller import PreviewController, written_version
 from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
-from widgets.review.side_threads import as_feedback
 from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from widgets.review.verdicts import (
     VerdictHandler,
