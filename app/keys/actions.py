@@ -460,7 +460,6 @@ def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
     """The bindings of these scopes, each with its registry id so that a keymap can move it.
 
     Args:
-        scopes: Whose.
         through: The action of a widget that hands each of them on, by the name of its handler.
     """
     from textual.binding import Binding

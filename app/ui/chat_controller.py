@@ -200,13 +200,14 @@ class ChatController:
         if not mentions:
             # To load what finds them would hold up the first message by several pictures.
             return ()
-        from app.images.image_files import NotAttached
-        from app.runtime.attachments import load_attachments
+        from app.images.image_files import NotAttached, load_attachments
 
         session = self.session.current
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
-            return await load_attachments(self.session.open_session.runtime, mentions, wire, self._is_meant)
+            runtime = self.session.open_session.runtime
+            keep = runtime.proposals.put_blobs
+            return await load_attachments(runtime.workspace, keep, mentions, wire, self._is_meant)
         except NotAttached as error:
             raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
 
@@ -222,11 +223,11 @@ class ChatController:
 
     async def dropped_images(self, text: str) -> "Sequence[Mention]":
         """Return the images of which a pasted text consists."""
-        from app.runtime.attachments import pasted_images
+        from app.images.image_files import pasted_images
 
         if not self.session.ready.is_set():
             return ()
-        return await pasted_images(self.session.open_session.runtime, text)
+        return await pasted_images(self.session.open_session.runtime.workspace, text)
 
     # What the user writes
 

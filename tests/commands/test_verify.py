@@ -640,9 +640,7 @@ def test_hostile_names_are_shown_as_what_they_are(project: Project) -> None:
     assert "\n✓ a.txt: reviewed" not in said
 
 
-def test_git_is_set_up_to_write_and_exchange_the_notes(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setup_lets_git_push_the_notes(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
@@ -729,9 +727,7 @@ def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: P
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_staging_shows_signed_lines(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
@@ -752,9 +748,7 @@ def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
     assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in said
 
 
-def test_an_approval_waits_for_another_person_where_the_policy_asks_for_two(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project.set_policy(POLICY + "[[paths]]\nmatch = ['a.*']\npeople = 2\n")
     server, other = tmp_path / "server.git", tmp_path / "other"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))

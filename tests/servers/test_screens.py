@@ -96,9 +96,7 @@ def results(run: Running) -> list[str]:
 
 @pytest.mark.layer
 @SIZES
-async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
-    size: Any, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_call_asks_with_arguments_and_can_be_allowed(size: Any, wire: WireServer, tmp_path: Path) -> None:
     async with running(tmp_path, wire, size=size, mcp={"play": player()}) as run:
         await ready(run, "play")
         await ask(run, wire, "hi \x1b]0;evil\x07 \u202eleaks [bold]markup[/]")

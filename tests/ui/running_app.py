@@ -16,7 +16,7 @@ from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
-from tests.wire.bench import FILE
+from tests.wire.bench import FILE, edit
 from tests.wire.server import WireServer
 
 _NO_FRAMES = str.maketrans("│▏▌", "   ")
@@ -177,3 +177,19 @@ async def running(
             await app.action_quit()
     finally:
         runtime.close()
+
+
+async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
+    """Have the model propose an edit, and wait until it is shown."""
+    server.call(*edit(new=new))
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+@contextlib.asynccontextmanager
+async def staged(folder: Path, server: WireServer, **options: Any) -> AsyncIterator[Running]:
+    """Run the app as `running` does, with a proposal that waits."""
+    async with running(folder, server, **options) as run:
+        await stage(run, server)
+        yield run

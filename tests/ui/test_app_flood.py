@@ -55,9 +55,7 @@ class Slow(Static, can_focus=True):
         self.shown = screen_text(self.app)
 
 
-async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_pane, "_LONGEST_PAUSE", 60.0)
     async with running(tmp_path, server) as run:
         slow = Slow()

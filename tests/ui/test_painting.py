@@ -137,7 +137,7 @@ async def look(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("act", [press, click, look])
-async def test_what_cannot_be_drawn_fails_when_a_test_acts_on_it(
+async def test_a_render_error_fails_the_test_that_acts(
     act: Callable[[Pilot[None]], Awaitable[None]],
 ) -> None:
     app, acted = OneWidget(), False

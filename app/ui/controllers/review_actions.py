@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from app.images.mentions import Mention
     from app.proposals.decide.conflicts import FileConflict, UnsavedText
     from app.proposals.values.decision_facts import DecisionContext
-    from app.proposals.values.decision_results import DecisionResult
-    from app.proposals.values.models import FileDiff, FileVersion, Proposal
+    from app.proposals.values.models import DecisionResult, FileDiff, FileVersion, Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.terminal.external_editor import ExternalEditor
 

@@ -305,9 +305,7 @@ class Desk:
         (many_lines(10), False, set()),
     ],
 )
-def test_what_takes_long_is_found_out_later_and_white_space_only_if_it_is_to_be_left_out(
-    diffs: list[FileDiff], white_space: bool, begun: set[str]
-) -> None:
+def test_slow_marks_come_later(diffs: list[FileDiff], white_space: bool, begun: set[str]) -> None:
     assert Desk(*diffs, white_space=white_space).looked().jobs.keys() == begun
 
 
