@@ -28,11 +28,10 @@ from app.review.verdicts import (
 )
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
-from widgets.review.check_words import check_lines
+from widgets.review.ask_panel import SideThreads
 from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
-from widgets.review.review_wording import confirmation_row, headline, proposal_row
+from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
 from widgets.review.review_writing import sent_notes
-from widgets.review.side_threads import SideThreads
 
 
 def one(name: str, **facts: Any) -> Proposal:
