@@ -121,18 +121,29 @@ _Node = tuple[str, str]
 
 
 class CommitVerifier:
-    """Verifies the commits of one range under one policy."""
+    """Verifies the commits of one range under one policy.
+
+    Args:
+        commit: The commit whose allowed signers count.
+        when: When keys must be valid, Unix time in seconds; None for now.
+        more_notes: References or commits of other notes that are read, too.
+
+    Raises:
+        GitFailed: the allowed signers or the notes cannot be read.
+    """
 
     def __init__(
         self,
         borrowed: BorrowedRepository,
         policy: ReviewPolicy,
-        signatures: SignatureVerifier,
+        commit: str,
+        when: float | None = None,
         more_notes: Sequence[str] = (),
     ) -> None:
         self._borrowed = borrowed
         self._policy = policy
-        self._signatures = signatures
+        signers = allowed_signers(borrowed, policy, commit)
+        self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if when is None else when)
         self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._repository: frozenset[str] = frozenset()
@@ -147,7 +158,6 @@ class CommitVerifier:
 
         Args:
             base: A commit, or empty for all that led to `tip`.
-            tip: A commit.
 
         Raises:
             GitFailed: the repository, or a note in it, cannot be read.
@@ -451,10 +461,6 @@ def _change_words(pair: BlobPair) -> str:
 def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
     """Check that others have approved the same changes, where the policy of HEAD asks for more than one person.
 
-    Args:
-        root: The workspace.
-        changes: What is about to be written.
-
     Raises:
         GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.
     """
@@ -466,8 +472,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
         wanted = [(change, policy.people_for(lead + change.path)) for change in changes]
         if not (wanted := [(change, people) for change, people in wanted if people > 1]):
             return
-        keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time())
-        verifier = CommitVerifier(borrowed, policy, keys)
+        verifier = CommitVerifier(borrowed, policy, head)
         for change, people in wanted:
             before, after = (
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.attestation.commit_verification import CommitVerification, CommitVerifier
-from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, allowed_signers, committed_file, parse_policy
-from app.attestation.signatures import SignatureVerifier
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, committed_file, parse_policy
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.text.plural import plural
@@ -50,7 +49,6 @@ def verify_range(
     """Verify the commits of a range.
 
     Args:
-        root: A folder in the repository.
         words: `BASE..TIP`, one commit, or empty for what HEAD has and its upstream has not.
         time: When keys must be valid, Unix time in seconds.
         policy_file: The policy instead of that of the base.
@@ -64,8 +62,7 @@ def verify_range(
         policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
-        keys = SignatureVerifier(allowed_signers(borrowed, policy, base), policy.gpg_keys, time)
-        verifier = CommitVerifier(borrowed, policy, keys, more_notes)
+        verifier = CommitVerifier(borrowed, policy, base, time, more_notes)
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")

@@ -40,7 +40,6 @@ class StatementNotes:
     """Reads the reviews of a repository, each note once.
 
     Args:
-        borrowed: The repository.
         more: References or commits of other notes that are read, too.
 
     Raises:
@@ -181,18 +180,16 @@ class GitFileChange:
 
 
 class NotesSetup:
-    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`."""
+    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`.
+
+    Args:
+        remote: With which notes are exchanged; empty for none.
+
+    Raises:
+        GitFailed: there is no such remote, or a file of git's cannot be read or is not one to add to.
+    """
 
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
-        """Find out what is missing.
-
-        Args:
-            borrowed: The repository.
-            remote: With which notes are exchanged; empty for none.
-
-        Raises:
-            GitFailed: there is no such remote, or a file of git's cannot be read or is not one to add to.
-        """
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
         self._config = borrowed.shared / "config"

@@ -91,7 +91,6 @@ class SignatureVerifier:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:
-            data: What was signed.
             signature: Armored.
             namespace: Which the SSH signature must be for.
         """

@@ -69,8 +69,6 @@ def checked_out_files(
     """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
-        borrowed: The repository.
-        entries: What is wanted; a commit of another repository has no content.
         limit: Bytes of the largest that is wanted; larger ones are left away.
 
     Raises:

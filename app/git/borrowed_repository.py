@@ -124,9 +124,6 @@ class BorrowedRepository:
         """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
-            arguments: After `git`.
-            data: For standard input.
-            index: The index to work with; None for theirs.
             most: The highest exit code that is an answer rather than a failure.
         """
         environment = {
@@ -205,7 +202,6 @@ class BorrowedRepository:
         Args:
             reference: Such as `refs/notes/x`; it is made if there is none.
             files: Contents by path; the paths are plain ASCII.
-            message: Of the commit.
 
         Raises:
             GitFailed: git cannot write it, or the reference was changed meanwhile.

@@ -109,7 +109,6 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     """Write the record's entries of commits into git's notes, and sign them once.
 
     Args:
-        runtime: The open workspace.
         name: A commit, or a range as `git log` takes it; commits of it that the record does not know get no note.
         git_ai: Whether also in the format of git-ai.
         denials: Whether with the numbers of the hunks that were denied.

@@ -18,8 +18,7 @@ from app.agent.decision_service import approval_event, decision_event, edit_even
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.storage.database import MIGRATIONS

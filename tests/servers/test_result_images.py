@@ -9,8 +9,8 @@ import pytest
 
 from app.conversation.events import Pruned, ToolResult
 from app.conversation.payload.token_count import message_tokens
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.runtime.attachments import load_attachments
 from app.storage.pruning import prune
 from tests.oracles.reading import images, images_of_results
 from tests.servers.stage import Stage, player, stage
@@ -90,7 +90,9 @@ async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire
         async def meant(_: object) -> bool:
             return True
 
-        sent = await load_attachments(runtime, find_mentions("@shot.png"), "chat", meant)
+        sent = await load_attachments(
+            runtime.workspace, runtime.proposals.put_blobs, find_mentions("@shot.png"), "chat", meant
+        )
         wire.say("I see.")
         await session.send("Look at @shot.png", images=sent)
         await session.wait_until_idle()

@@ -76,7 +76,7 @@ async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, 
         await run.screen("ServersScreen")
         await run.see("No file names an MCP server")
         await run.pilot.press("enter", "ctrl+r", "ctrl+s")
-        await run.told("There is nothing to sign in to.")
+        await run.told("This server needs no sign-in.")
 
 
 async def ask(run: Running, wire: WireServer, text: str) -> None:
@@ -109,7 +109,7 @@ async def test_a_call_asks_with_arguments_and_can_be_allowed(size: Any, wire: Wi
         assert "did not allow" in results(run)[-1]
         await ask(run, wire, "two")
         await run.review()
-        await run.see("whatever its arguments", "What it changes in your files will wait")
+        await run.see("any arguments", "What it changes in your files will wait")
         await run.pilot.press("A")
         await run.settled()
         assert results(run)[-1] == "two"

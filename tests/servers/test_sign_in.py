@@ -658,7 +658,7 @@ async def test_from_another_machine_the_address_is_pasted(
             assert f"ssh -N -L {port}:127.0.0.1:{port} -p 2222 me@10.0.0.1" in " ".join(run.text.split())
             run.app.screen.query_one(Input).value = "something else"
             await run.pilot.press("enter")
-            await run.see("That is not where this sign-in ends")
+            await run.see("That is not the address at the end")
             run.app.screen.query_one(Input).value = ended
             await run.pilot.press("enter")
             await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")

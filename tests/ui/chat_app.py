@@ -22,7 +22,8 @@ from app.proposals.values.decision_facts import FileStat
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.composer_lists import Queue
+from widgets.chat.composer_lists import QueuedMessages
+from widgets.chat.transcript import Transcript
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 
@@ -47,13 +48,13 @@ class ChatApp(App[None]):
         if self.log_to_open:
             self.pane.open_log(self.log_to_open)
 
-    @on(ChatPane.ProposalOpened)
+    @on(Transcript.ProposalOpened)
     @on(ChatPane.QuestionAnswered)
-    @on(ChatPane.LinkOpened)
+    @on(Transcript.LinkOpened)
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)
-    @on(Queue.Wanted)
+    @on(QueuedMessages.Wanted)
     def keep(self, message: Message) -> None:
         self.said.append(message)
 

@@ -52,7 +52,7 @@ class Running:
     @property
     def reviewed(self) -> bool:
         """Whether the review is there: it comes when something waits in it, or one goes there."""
-        return self.app.parts.behind_review is not None
+        return self.app.controllers.review is not None
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true, and until what made it so is dealt with."""
@@ -90,7 +90,7 @@ class Running:
     async def settled(self) -> None:
         """Wait until control is with the user, what waits can be reviewed and the screen is quiet."""
         await self.until(lambda: not self.app.session().busy, "the end of the turn")
-        await self.until(lambda: self.reviewed or not self.app.workbench.tabs.waiting, "the review")
+        await self.until(lambda: self.reviewed or not self.app.workbench.waiting, "the review")
         await self.painted()
 
     async def review(self) -> None:

@@ -15,7 +15,7 @@ from tests.ui.test_app_decisions import APPROVED
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
-from widgets.common.workbench_bars import KeyBar
+from widgets.common.workbench_bars import KeyBar, StatusBar
 
 
 def in_composer(run: Running) -> bool:
@@ -31,9 +31,9 @@ async def write_feedback(run: Running, text: str) -> None:
 
 async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
-    assert run.app.parts.behind_review is not None
-    aftermath = run.app.parts.behind_review.decisions.aftermath
-    return await aftermath.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
+    assert run.app.controllers.review is not None
+    after_decision = run.app.controllers.review.decisions.after_decision
+    return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:
@@ -160,7 +160,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         await run.say("go on")
         await run.see("Which greeting?")
         with pytest.raises(BadArgument, match="A question waits for your answer"):
-            await run.app.parts.commands.run("continue")
+            await run.app.controllers.commands.run("continue")
         before = len(server.requests)
         assert await go_on(run) == " The model goes on once you have answered its question."
         await run.review()
@@ -318,7 +318,7 @@ async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path,
 
 async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(200, 40)) as run:
-        status = run.app.workbench.status
+        status = run.app.workbench.query_one(StatusBar)
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
         server.say("It ran.")
         server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})

@@ -14,13 +14,13 @@ from tests.ui.running_app import running, staged
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
-from widgets.chat.chat_pane import ChatPane
+from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
 async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        assert run.app.parts.commands.names == {action.command for action in ACTIONS if action.command}
+        assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
         offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
         assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
 
@@ -58,7 +58,7 @@ async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_pat
             ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
         ):
             with pytest.raises(BadArgument, match=said):
-                await run.app.parts.commands.run(command, argument)
+                await run.app.controllers.commands.run(command, argument)
         await run.command("effort")
         await run.see("Reasoning effort: ")
         assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
@@ -213,7 +213,7 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         await run.see("queued")
         for command in ("continue", "compact"):
             with pytest.raises(BadArgument, match="The model is at work"):
-                await run.app.parts.commands.run(command)
+                await run.app.controllers.commands.run(command)
         await run.pilot.press("f4", "escape")
         await run.settled()
         assert run.app.workbench.composer.draft == "and another thing"
@@ -251,7 +251,7 @@ async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
     async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
         await run.screen("ModelScreen")
-        await run.see("Nothing answers at", "A name can be")
+        await run.see("Nothing answers at", "type a name")
         await run.write("my-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.settings.model == "my-model", "the model")
@@ -297,9 +297,9 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
-        await run.see("Enter takes a name without blanks")
+        await run.see("lists no such model")
         await run.pilot.press("enter")
-        await run.see("has no blanks")
+        await run.see("has no spaces")
         run.app.screen.query_one(Input).value = "very-new-model"
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -336,5 +336,5 @@ async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Pa
             run.runtime.proposals.save_proposal(later)
         await run.app.show_proposals()
         assert run.app.workbench.review.state.get("P1") is None
-        run.app.workbench.chat.post_message(ChatPane.ProposalOpened("P1"))
+        run.app.workbench.chat.post_message(Transcript.ProposalOpened("P1"))
         await run.until(lambda: run.app.workbench.review.state.current == "P1", "P1 in the review")

@@ -252,7 +252,7 @@ async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: Wi
         git("add", "greet.py")
         git("commit", "-q", "-m", "Begin")
         await stage(run, server)
-        run.app.parts.preferences.apply_changes(commit=True)
+        run.app.controllers.preferences.apply_changes(commit=True)
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: git("show", "HEAD:greet.py") == APPROVED, "the commit")

@@ -96,9 +96,9 @@ async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, s
         run.runtime.service.stage(draft, "Another")
         await run.app.show_proposals()
         await run.review()
-        assert run.app.parts.behind_review is not None
+        assert run.app.controllers.review is not None
         for gone in (("P9", "greet.py"), ("P1", "gone.py")):
-            await run.app.parts.behind_review.decisions.outside.show(*gone)
+            await run.app.controllers.review.decisions.external_diffs.show(*gone)
         # The second key is there before anything that the first one wants is done.
         run.app.workbench.review.view.action_external_diff()
         run.app.workbench.review.action_next_proposal()

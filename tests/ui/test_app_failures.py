@@ -110,7 +110,7 @@ async def test_render_errors_hide_data(tmp_path: Path, server: WireServer, monke
         async with running(tmp_path, server) as run:
             app = run.app
             monkeypatch.setattr(StatusBar, "render", broken)
-            app.workbench.status.refresh()
+            app.workbench.query_one(StatusBar).refresh()
             await until(lambda: not app.is_running, "the end of the app")
     assert "LookupError" in app.crash_report.getvalue()
     log = tmp_path / "state" / "signoff.log"
@@ -138,7 +138,7 @@ async def test_concurrent_requests_open_one_session(tmp_path: Path, server: Wire
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:
-            await asyncio.gather(run.app.parts.connector.choose(), run.app.parts.connector.choose())
+            await asyncio.gather(run.app.controllers.connector.choose(), run.app.controllers.connector.choose())
             chosen.set()
 
         before = run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0]

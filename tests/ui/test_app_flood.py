@@ -97,7 +97,7 @@ async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: P
     async with running(tmp_path, server) as run:
         for number in range(1500):
             run.app._inbox.put(Recorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
-        await run.app._talk.open_session(None)
+        await run.app._chat.open_session(None)
         await run.until(lambda: not run.app.message_queue_size)
         await run.app._inbox.wait_until_empty()
         assert "stray" not in run.text

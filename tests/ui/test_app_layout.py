@@ -233,7 +233,7 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
         await run.pilot.hover(offset=(42, line.y + 5))
         await run.pilot.mouse_up(offset=(42, line.y + 5))
         await run.until(lambda: abs(widths(run)[0] - 42) <= 1, "the line under the mouse")
-        await run.until(lambda: run.app.parts.preferences.review_share() == 70, "the setting")
+        await run.until(lambda: run.app.controllers.preferences.review_share() == 70, "the setting")
         wide = widths(run)[1]
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.until(lambda: widths(again)[1] == wide, "the width of before")

@@ -33,7 +33,7 @@ async def test_each_key_for_the_review_opens_it(
         review = run.app.workbench.review
         there = {"diff": review.view, "approvals": review.pane.queue}[place]
         await run.until(lambda: run.app.focused is there, f"the focus in the {place}")
-        assert run.app.workbench.tabs.shown == place
+        assert run.app.workbench.shown == place
         assert review.region.right == size[0]
         assert bool(run.app.workbench.query_one(Composer).region) is (size[0] > 100)
 
@@ -52,7 +52,7 @@ async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path
         bench.show_pane("diff")
         bench.show_pane("chat")
         await run.until(lambda: run.reviewed, "the review")
-        assert bench.in_composer and bench.tabs.shown == "chat"
+        assert bench.in_composer and bench.shown == "chat"
         await run.write("yes")
         assert bench.composer.draft == "yes"
 

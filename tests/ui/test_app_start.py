@@ -114,9 +114,9 @@ async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: P
         await run.see("test-model")
         assert isinstance(run.app, Counting)
         before = run.app.drawn
-        run.app.parts.preferences.apply_changes(model="test-model")
+        run.app.controllers.preferences.apply_changes(model="test-model")
         assert run.app.drawn == before
-        run.app.parts.preferences.apply_changes(model="another")
+        run.app.controllers.preferences.apply_changes(model="another")
         assert run.app.drawn == before + 1
         await run.see("another")
 

@@ -225,13 +225,13 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.pilot.press("enter")
         await run.see("choose a model first", "what for?")
         assert run.app.workbench.review.asking.has_keys
-        assert run.app.parts.behind_review is not None
-        aftermath = run.app.parts.behind_review.decisions.aftermath
-        assert aftermath.delivery_sentence(run.proposals) == (
+        assert run.app.controllers.review is not None
+        after_decision = run.app.controllers.review.decisions.after_decision
+        assert after_decision.delivery_sentence(run.proposals) == (
             " There is no model that could read your words; they are in the log."
         )
         assert (
-            await aftermath.continue_if_wanted(run.proposals[0], asked=True)
+            await after_decision.continue_if_wanted(run.proposals[0], asked=True)
             == " There is no model yet that could go on."
         )
 

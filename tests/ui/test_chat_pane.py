@@ -45,7 +45,7 @@ from widgets.chat import chat_pane, transcript_layout
 from widgets.chat.chat_bars import QuestionBar, StatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.composer_lists import Queue
+from widgets.chat.composer_lists import QueuedMessages
 from widgets.chat.entries.entry_base import PutEntry
 from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.markdown import markdown_blocks
@@ -543,7 +543,7 @@ async def test_the_queue_comes_with_updates() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.apply(QueueChanged(("next",)))
         await pilot.pause()
-        assert "next" in str(app.query_one(Queue).render())
+        assert "next" in str(app.query_one(QueuedMessages).render())
 
 
 async def test_typing_goes_on_while_text_floods_in() -> None:

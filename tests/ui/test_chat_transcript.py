@@ -32,8 +32,8 @@ from app.conversation.events import (
 from app.proposals.values.decision_facts import FileStat, LineComment
 from tests.pictures import paint_everything
 from tests.ui.chat_app import ChatApp, call, chatting, conversation, staged
-from widgets.chat.chat_pane import ChatPane
 from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.transcript import Transcript
 
 SIZE = (80, 30)
 
@@ -236,7 +236,7 @@ async def test_a_card_leads_to_the_review(by: str) -> None:
         else:
             await pilot.click(app.pane.transcript, offset=(8, 2))
         await pilot.pause()
-        assert app.said == [ChatPane.ProposalOpened("P7")]
+        assert app.said == [Transcript.ProposalOpened("P7")]
 
 
 async def test_interventions_can_be_hidden_and_shown_again() -> None:
@@ -333,7 +333,7 @@ async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
         assert str(app.pane.transcript.tooltip) == "https://example.org/x"
         await pilot.click(app.pane.transcript, offset=(9, 1))
         await pilot.pause()
-        assert app.said == [ChatPane.LinkOpened("https://example.org/x")]
+        assert app.said == [Transcript.LinkOpened("https://example.org/x")]
 
 
 @pytest.mark.parametrize("stopped", ["answer", "staged", "refused"])

@@ -13,7 +13,7 @@ from tests.ui.chat_app import ChatApp, chatting
 from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.composer import Composer
-from widgets.chat.composer_lists import Popup, Suggestion
+from widgets.chat.composer_lists import CompletionPopup, Suggestion
 from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
@@ -147,7 +147,7 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await settled(app, pilot)
         # The cursor has left the name, and the list does not know it yet.
         app.pane.composer.editor.move_cursor((0, 0))
-        app.pane.composer.take_clicked(Popup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
+        app.pane.composer.take_clicked(CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 

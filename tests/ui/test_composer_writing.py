@@ -11,10 +11,11 @@ from textual.pilot import Pilot
 
 from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp, chatting
+from widgets.chat import composer_field as dropped
 from widgets.chat import folded_pastes as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_lists import Queue
-from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, FoldedPastes, is_big
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_big
+from widgets.chat.composer_lists import QueuedMessages
 
 BIG = "\n".join(f"line {number}" for number in range(340))
 
@@ -290,17 +291,17 @@ async def test_queued_messages_are_shown_above() -> None:
     async with chatting() as (app, pilot):
         composer(app).set_queue(["next [/] thing", "and\nthen"])
         await pilot.pause()
-        first, second = app.query_one(Queue).render().plain.split("\n")
+        first, second = app.query_one(QueuedMessages).render().plain.split("\n")
         assert first.startswith("queued  next [/] thing") and first.endswith("↑ takes back")
         assert second == "queued  and then"
         composer(app).set_queue([f"message {number} " + "long " * 50 for number in range(9)])
         await pilot.pause()
-        rows = app.query_one(Queue).render().plain.split("\n")
-        assert len(rows) == app.query_one(Queue).size.height == 4
+        rows = app.query_one(QueuedMessages).render().plain.split("\n")
+        assert len(rows) == app.query_one(QueuedMessages).size.height == 4
         assert rows[-1] == "… 6 more"
         composer(app).set_queue([])
         await pilot.pause()
-        assert not app.query_one(Queue).display
+        assert not app.query_one(QueuedMessages).display
 
 
 @pytest.mark.parametrize("way", ["key", "mouse"])
@@ -310,13 +311,13 @@ async def test_queued_messages_can_be_wanted_back(way: str) -> None:
         composer(app).set_queue(["next thing"])
         await pilot.pause()
         if way == "mouse":
-            await pilot.click(Queue)
+            await pilot.click(QueuedMessages)
         else:
             await pilot.press("x", "up")
             assert app.said == [], "with a draft, Up is the history's"
             await pilot.press("down", "backspace", "up")
         await pilot.pause()
-        assert [type(message) for message in app.said] == [Queue.Wanted]
+        assert [type(message) for message in app.said] == [QueuedMessages.Wanted]
 
 
 async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:

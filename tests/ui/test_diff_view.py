@@ -14,9 +14,9 @@ from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
 from widgets.diff.diff_painter import FrameState
+from widgets.diff.diff_pane import MiniMap
 from widgets.diff.diff_rows import FoldRow, LineRow
 from widgets.diff.diff_view import DiffView
-from widgets.diff.minimap import MiniMap
 
 
 async def opened(pilot: Pilot[None]) -> DiffView:

@@ -117,7 +117,7 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
             run.app.screen.query_one(OptionList).highlighted = row
             await run.pilot.press("delete")
             await run.painted()
-            await run.see("nothing of yours" if row == 3 else "no longer set")
+            await run.see("not set for this model" if row == 3 else "no longer set")
         assert file.read_text().rstrip() == before.rstrip()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
@@ -131,7 +131,7 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
 async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServer, file: Path, name: str) -> None:
     file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
     async with running(tmp_path, server) as run:
-        screen = run.app.parts.connector.model_settings_screen(ListedModel(name, context_window=9000))
+        screen = run.app.controllers.connector.model_settings_screen(ListedModel(name, context_window=9000))
         run.app.push_screen(screen)
         await run.screen("ModelSettingsScreen")
         await run.see("9000", "the server's list")
@@ -165,7 +165,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         await run.pilot.press("left", "enter")
         run.app.screen.query_one(OptionList).focus()
         await run.pilot.press("delete", "right")
-        assert "nothing of yours" not in run.text, "while a value is written"
+        assert "not set for this model" not in run.text, "while a value is written"
         await run.pilot.press("escape", "escape")
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "qwen*"
@@ -190,7 +190,7 @@ async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: 
         await run.screen("SettingsScreen")
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
-        await run.see("for the model in use another value is set")
+        await run.see("the model in use has a value of its own")
 
 
 async def test_a_commands_model_has_its_own_settings(tmp_path: Path, server: WireServer, file: Path) -> None:

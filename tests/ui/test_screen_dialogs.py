@@ -35,7 +35,7 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         for question in ("about the moon", "about the sea"):
             server.say(f"An answer {question}.")
-            await run.app.parts.commands.run("new")
+            await run.app.controllers.commands.run("new")
             await run.say(question)
         await run.command("sessions")
         await run.screen("SessionScreen")
@@ -76,7 +76,7 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("about the moon")
-        await run.app.parts.commands.run("new")
+        await run.app.controllers.commands.run("new")
         with run.without("sessions"):
             await run.command("sessions")
             await run.told("no such table: sessions")
@@ -173,7 +173,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         file.write_text("max_steps = 7\n")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        await run.see("max_steps = 7", "Not trusted yet: max_steps")
         assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
             await run.pilot.press("y")
@@ -186,7 +186,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
-        await run.app.parts.preferences.reload()
+        await run.app.controllers.preferences.reload()
         assert run.app.settings.max_steps == 7
 
 
@@ -260,7 +260,9 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         await run.see("Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in keys_of(action, keymap)))
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
-        assert ["Start afresh." in row for row in rows[at : at + 2]] == [False, True], "many keys have their own line"
+        assert ["Start a new session." in row for row in rows[at : at + 2]] == [False, True], (
+            "many keys have their own line"
+        )
         assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
 
 
@@ -331,9 +333,9 @@ async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeyp
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
     checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
     assert describe_diagnosis(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
-    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
+    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "Everything works."
     assert (
-        "makes up for"
+        "works around"
         in describe_diagnosis(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
     )
 
@@ -424,7 +426,7 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.command("gate")
         await run.screen("GateScreen")
         hints = run.app.screen.query_one(KeyHints)
-        at = str(hints.render()).index("leave it as it is")
+        at = str(hints.render()).index("cancel")
         await run.pilot.click(KeyHints, offset=(0, 0))
         assert type(run.app.screen).__name__ == "GateScreen", "beside the keys"
         await run.pilot.click(KeyHints, offset=(at + 1, 0))
@@ -441,7 +443,7 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
     async with running(tmp_path, server) as run:
         await run.command("sessions")
         await run.screen("SessionScreen")
-        await run.see("No session is kept here yet")
+        await run.see("No session here yet")
         await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
         await run.painted()
         assert isinstance(run.app.screen, SessionScreen)
@@ -457,8 +459,8 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
         monkeypatch.delenv(name, raising=False)
     async with staged(tmp_path, server) as run:
         await run.review()
-        assert run.app.parts.behind_review is not None
-        await run.app.parts.behind_review.decisions.edit(Edit("P1", "gone.py", 0))
+        assert run.app.controllers.review is not None
+        await run.app.controllers.review.decisions.edit(Edit("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")

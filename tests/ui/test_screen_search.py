@@ -70,7 +70,7 @@ async def test_search_takes_words_and_says_if_nothing_is_found(tmp_path: Path, s
         await run.screen("SearchScreen")
         await run.see("1 place")
         run.app.screen.query_one(Input).value = "sun"
-        await run.see("Nowhere.", "0 places")
+        await run.see("No match.", "0 places")
         await run.pilot.press("enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
         run.app.screen.query_one(Input).value = ""
@@ -91,7 +91,7 @@ async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, s
         await run.pilot.press("down", "enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
         assert run.app.screen.query_one(SearchList).highlighted is None
-        assert "Nowhere." not in run.text
+        assert "No match." not in run.text
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])

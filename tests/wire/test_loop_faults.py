@@ -18,8 +18,8 @@ import pytest
 from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
 from app.conversation.log import EventSink
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.runtime.attachments import load_attachments
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import GivenArguments, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
@@ -168,7 +168,13 @@ class Play:
             return True
 
         wire = self.session.ports.model.profile.wire
-        found = await load_attachments(self.on.runtime, find_mentions("@shot.png" if image else ""), wire, meant)
+        found = await load_attachments(
+            self.on.runtime.workspace,
+            self.on.runtime.proposals.put_blobs,
+            find_mentions("@shot.png" if image else ""),
+            wire,
+            meant,
+        )
         answering = self.session.question is not None
         await self.session.send(text, images=found)
         self.said += [] if answering else [text]

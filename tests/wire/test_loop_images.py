@@ -11,10 +11,10 @@ import pytest
 from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, valid_fields
 from app.llm.client import ModelClient
-from app.runtime.attachments import load_attachments
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import open_runtime
 from app.runtime.workspace_recovery import record_unrecorded_decisions
@@ -47,7 +47,13 @@ async def show(on: Bench, text: str) -> None:
     async def meant(_: object) -> bool:
         return True
 
-    found = await load_attachments(on.runtime, find_mentions(text), on.session.ports.model.profile.wire, meant)
+    found = await load_attachments(
+        on.runtime.workspace,
+        on.runtime.proposals.put_blobs,
+        find_mentions(text),
+        on.session.ports.model.profile.wire,
+        meant,
+    )
     await on.session.send(text, images=found)
     await on.session.wait_until_idle()
     on.check()
@@ -229,7 +235,11 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
         found = await load_attachments(
-            on.runtime, find_mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True)
+            on.runtime.workspace,
+            on.runtime.proposals.put_blobs,
+            find_mentions("@shot.png"),
+            "chat",
+            lambda _: asyncio.sleep(0, True),
         )
         await on.session.send("Hello")
         await on.session.send("And @shot.png?", images=found)
@@ -242,7 +252,13 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
 
 
 async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await load_attachments(on.runtime, find_mentions(text), "chat", lambda _: asyncio.sleep(0, True))
+    return await load_attachments(
+        on.runtime.workspace,
+        on.runtime.proposals.put_blobs,
+        find_mentions(text),
+        "chat",
+        lambda _: asyncio.sleep(0, True),
+    )
 
 
 @each_wire

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from app.proposals.values.models import FileDiff, Hunk
 
 Side = Literal["old", "new"]
-"""Which text of a file a line belongs to."""
+"""The text of a file that a line belongs to: before or after the change."""
 
 
 class SourceLine(NamedTuple):
