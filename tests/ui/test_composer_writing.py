@@ -12,7 +12,6 @@ from textual.pilot import Pilot
 from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp, chatting
 from widgets.chat import composer_field as dropped
-from widgets.chat import folded_pastes as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_big
 from widgets.chat.composer_lists import QueuedMessages
