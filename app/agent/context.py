@@ -23,7 +23,6 @@ from app.conversation.payload.compaction_plan import (
     Truncate,
     budget_for,
     event_tokens,
-    is_nearly_full,
     plan_compaction,
     summary_payload,
 )
@@ -31,7 +30,6 @@ from app.conversation.payload.projection import KeptProjection, PayloadInputs, p
 from app.conversation.payload.token_count import TokenMeter
 from app.images.image import quoted_names
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Payload, Usage
 
 
@@ -80,10 +78,6 @@ class ContextKeeper:
         """Return the estimated tokens of a payload; for a long one to be called on a thread."""
         return self._meter.count_tokens(payload)
 
-    def needs_room(self, profile: Profile) -> bool:
-        """Return whether the next request would probably overflow the context window."""
-        return is_nearly_full(self.used_tokens, profile.context_window)
-
     async def make_room(
         self, model: ModelPort, facts: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
     ) -> bool:
@@ -92,9 +86,6 @@ class ContextKeeper:
         Every step is an event; the log keeps everything.
 
         Args:
-            model: makes the summary.
-            facts: of the requests of this session.
-            interrupter: ends the wait for the summary.
             forced: make room even if there seems to be enough: the server or the user wants it.
 
         Returns:

@@ -9,8 +9,7 @@ from app.conversation.events import Decision, Event, Notice, ProposalChanged, Pr
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, LineComment
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import FileVersion, Proposal, ProposalState, state_words
+from app.proposals.values.models import DecisionResult, FileVersion, Proposal, ProposalState, state_words
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 

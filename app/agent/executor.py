@@ -183,12 +183,8 @@ class Executor:
     """Runs calls for one session.
 
     Args:
-        ports: The tools, the workspace and the proposals.
-        log: Takes the results of the calls.
         session_id: The author of what is staged.
-        publish: Takes the updates for the subscribers.
         confirm: Asks the user for permission, given the call's uid.
-        settings: Returns the settings as of now.
         answers: Returns the proposals whose feedback the response may answer, the likeliest first.
     """
 
@@ -252,11 +248,6 @@ class Executor:
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
         does the user. Whatever was staged until then becomes one proposal.
-
-        Args:
-            message: the response, already in the log.
-            interrupter: the user's stop sign.
-            gate: while it is closed, everything is refused.
         """
         if gate.is_closed:
             await self.refuse(message.calls)
@@ -411,8 +402,9 @@ class Executor:
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
-            unstaged = (_unstaged(result, f"Nothing was staged: {error}") for result in progress.held)
-            await progress.recorder.write_now(*unstaged)
+            text = f"Nothing was staged: {error}"
+            update = {"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
+            await progress.recorder.write_now(*(result.model_copy(update=update) for result in progress.held))
             return
         staged = ProposalStaged(
             proposal=proposal.id,
@@ -423,8 +415,7 @@ class Executor:
             supersedes=proposal.supersedes,
             versions=proposal.as_written,
         )
-        events: Sequence[Event] = (*progress.held, staged)
-        await progress.recorder.write_now(*events)
+        await progress.recorder.write_now(*progress.held, staged)
         self._publish(ProposalsChanged((proposal.id,)))
 
     async def _record(
@@ -443,12 +434,6 @@ def _question(call: ToolCall, arguments: object) -> Question:
 
 def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
-
-
-def _unstaged(result: ToolResult, text: str) -> ToolResult:
-    return result.model_copy(
-        update={"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
-    )
 
 
 def _first_line(text: str) -> str:

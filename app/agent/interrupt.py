@@ -39,7 +39,6 @@ class Interrupter:
         """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
 
         Args:
-            work: what is awaited.
             until: ends the wait, too, when it returns.
 
         Raises:
@@ -62,11 +61,7 @@ class Interrupter:
                 end.cancel()
             if not task.done():
                 # Stopped by the user, or this very task is cancelled because the program ends.
-                await _cancelled(task)
-
-
-async def _cancelled(task: "asyncio.Future[Any]") -> None:
-    task.cancel()
-    await asyncio.wait({task})
-    if not task.cancelled():
-        task.exception()
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()

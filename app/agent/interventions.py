@@ -78,12 +78,7 @@ _BEGINNING = TurnProgress()
 
 
 def staged_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
-    """Return the instruction of the closing request: an edit is staged, hand control back.
-
-    Args:
-        proposals: ids staged in this turn.
-        paths: the files that they change.
-    """
+    """Return the instruction of the closing request: an edit is staged, hand control back."""
     many = len(proposals) > 1
     return _instruction(
         InterventionKind.STAGED,
@@ -124,7 +119,6 @@ def nudge_instruction(
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
         calls: for `TRUNCATED`, whether tool calls were cut off.
-        progress: for `NO_PROGRESS`, of the turn.
     """
     match kind:
         case InterventionKind.EMPTY_RESPONSE:
@@ -196,11 +190,7 @@ def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> 
 
 
 def files_changed_note(changed: Mapping[str, ChangedFile]) -> Intervention | None:
-    """Return which files and lines differ from what the model has seen; None if none do.
-
-    Args:
-        changed: by path, what is different.
-    """
+    """Return which files and lines differ from what the model has seen; None if none do."""
     if not changed:
         return None
     gone = [path for path, now in changed.items() if not now.version]
@@ -382,15 +372,7 @@ def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
 
 
 class GateBriefing:
-    """Composes the interventions at the start of a turn.
-
-    Args:
-        log: Of the session.
-        service: Knows what waits, and what a read of a file would show.
-        session_id: Its id in the store.
-        pending: Counts the denials.
-        planning: Whether the model is to plan.
-    """
+    """Composes the interventions at the start of a turn."""
 
     def __init__(
         self,

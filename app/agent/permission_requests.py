@@ -103,10 +103,6 @@ class PermissionRequests:
     async def ask(self, call: str, confirmation: Confirmation) -> ConfirmationAnswer:
         """Wait for the user's answer, unless an earlier one covers it.
 
-        Args:
-            call: the tool call that waits.
-            confirmation: what is asked.
-
         Raises:
             Interrupted: the turn ended before the user answered.
         """

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
@@ -125,7 +125,3 @@ class TurnSettings:
     def system_prompt(self) -> str:
         """Return the system prompt under this policy."""
         return self.prompt(self.policy.staging_steps)
-
-    def with_policy(self, policy: GatePolicy) -> "TurnSettings":
-        """Return the settings with another gate policy."""
-        return replace(self, policy=policy)

@@ -127,7 +127,6 @@ def system_prompt(
     """The first message of every request of a session.
 
     Args:
-        workspace: name of the workspace's folder.
         today: the day on which the session began.
         branch: the git branch at that time; empty outside a repository.
         guidance: text of the workspace's AGENTS.md files, each under its path.

@@ -87,8 +87,6 @@ class PreparedRequest:
     """Builds the payload of a request and keeps the last one; to be used on one thread at a time.
 
     Args:
-        make: Makes the payload; pure.
-        model: That the request is for.
         sent: Takes each request as it goes out; called on the thread that builds it.
     """
 
@@ -112,11 +110,7 @@ class PreparedRequest:
 
 
 class RequestFactory:
-    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last.
-
-    Args:
-        system_prompt: Returns the prompt as of now.
-    """
+    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last."""
 
     def __init__(self, tools: ToolSet, images: ImageContents, system_prompt: Callable[[], str]) -> None:
         self._tools = tools

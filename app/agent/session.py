@@ -55,8 +55,7 @@ from app.conversation.pending import PendingProposals
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.tools.base.contract import ConfirmationAnswer
 
 Subscriber = Callable[[Update], None]
@@ -98,14 +97,7 @@ class SpendingMeter:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called at any time, whatever the session is doing.
-
-    Args:
-        session_id: Its id in the store.
-        ports: What it works with.
-        settings: Limits, gate policy and prompt.
-        events: The log so far.
-    """
+    """A conversation; every public method may be called at any time, whatever the session is doing."""
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
@@ -134,7 +126,7 @@ class Session(DecisionService):
         briefing = GateBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
         self._publisher = self.log.follow(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
-        self._phase = Phase.IDLE
+        self.phase = Phase.IDLE
         if ports.claim.is_held:
             self._owned()
         self.aside = SideQuestions(
@@ -154,11 +146,6 @@ class Session(DecisionService):
     def busy(self) -> bool:
         """Whether a turn is running."""
         return self._turns.is_busy
-
-    @property
-    def phase(self) -> Phase:
-        """Return the current phase."""
-        return self._phase
 
     @property
     def question(self) -> Question | None:
@@ -205,7 +192,7 @@ class Session(DecisionService):
 
         A request that waits to be sent again is sent at once.
         """
-        if self._phase is Phase.RETRYING:
+        if self.phase is Phase.RETRYING:
             self.ports.model.skip_wait()
         else:
             await self._turns.continue_turn()
@@ -248,7 +235,7 @@ class Session(DecisionService):
 
     def set_policy(self, policy: GatePolicy) -> None:
         """Change when the gate closes, from the next staged edit on; prompt and results name the new policy."""
-        self.settings = self.settings.with_policy(policy)
+        self.settings = replace(self.settings, policy=policy)
         self.gate.policy = policy
         self._publisher.check_gate()
 
@@ -363,6 +350,6 @@ class Session(DecisionService):
 
     def _publish(self, update: Update) -> None:
         if isinstance(update, PhaseChanged):
-            self._phase = update.phase
+            self.phase = update.phase
         for subscriber in tuple(self._subscribers):
             subscriber(update)

@@ -149,11 +149,6 @@ class SideRequest:
         return events
 
 
-def without_unfinished(events: Sequence[Event], unfinished: AssistantMessage | None) -> Sequence[Event]:
-    """Return the log without a response whose calls are still running."""
-    return tuple(event for event in events if event is not unfinished)
-
-
 _INSTRUCTION = (
     "Side question. Aside from the conversation above, the user asks you something about a change, in the message "
     "that is to be answered now. Answer it in words, in a few sentences of Markdown, from what stands above and "
@@ -263,13 +258,7 @@ class SideQuestions:
     """The side questions of a session; one thread has at most one open question.
 
     Args:
-        log: Of the session.
-        session_id: The session's id.
-        ports: Returns the session's ports as of now.
-        requests: Prepares the session's requests.
-        project: Makes the payloads of the session's requests.
         unfinished: Returns the response whose calls still run, if there is one.
-        publish: Takes the updates for the subscribers.
     """
 
     def __init__(
@@ -371,8 +360,9 @@ class SideQuestions:
         try:
             facts = await self._requests.inputs(self._ports().model)
             told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
+            unfinished = self._unfinished()
             request = SideRequest(
-                without_unfinished(self._log.addressed(), self._unfinished()),
+                tuple(event for event in self._log.addressed() if event is not unfinished),
                 facts,
                 self._project,
                 self._meter,

@@ -54,6 +54,7 @@ from app.conversation.events import (
     TurnEnded,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
@@ -90,10 +91,6 @@ class _Received:
     latest: float = field(default_factory=time.monotonic)
     """When something came last."""
 
-    def progressed(self) -> None:
-        """Something has come."""
-        self.latest = time.monotonic()
-
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
@@ -106,17 +103,7 @@ class ConversationState:
 
 
 class Turn:
-    """Runs one turn of a session.
-
-    Args:
-        conversation: What the turn reads and records.
-        model: Where its requests go.
-        executor: Runs the calls of its responses.
-        requests: Prepares its requests.
-        settings: Returns prompt and limits as of now.
-        interrupter: Stops the turn for the user.
-        publish: Takes the updates for the subscribers.
-    """
+    """Runs one turn of a session."""
 
     def __init__(
         self,
@@ -210,7 +197,7 @@ class Turn:
             self._gate,
             step_limit=self._settings().max_steps,
             aborted=self._interrupter.is_stopped,
-            room_needed=self._context.needs_room(self._model.profile),
+            room_needed=is_nearly_full(self._context.used_tokens, self._model.profile.context_window),
             compaction_tried=self._room_made,
         )
 
@@ -289,7 +276,9 @@ class Turn:
         facts = await self._requests.inputs(self._model, closing=closing)
         events = self._log.addressed()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
-        payload, tokens = await asyncio.to_thread(self._measured, request)
+        # On a thread: the payload may be long.
+        payload = await asyncio.to_thread(request.payload, self._model.profile)
+        tokens = await asyncio.to_thread(self._context.count_tokens, payload)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
         before = self._log.addressed(before=sent.id)
@@ -300,16 +289,11 @@ class Turn:
             )
         return request
 
-    def _measured(self, request: PreparedRequest) -> tuple[Payload, int]:
-        """Return the payload of a request and about how many tokens it has; on a thread, for it may be long."""
-        payload = request.payload(self._model.profile)
-        return payload, self._context.count_tokens(payload)
-
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
         streaming = False
         async for update in self._model.stream(build, closing=closing):
-            received.progressed()
+            received.latest = time.monotonic()
             if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
                 streaming = True
                 self._publish(PhaseChanged(Phase.STREAMING))

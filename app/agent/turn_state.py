@@ -209,11 +209,6 @@ def make_ladder_state(
     """Return the state on which the ladder decides.
 
     Args:
-        turn: the running turn.
-        gate: the gate of the session.
-        step_limit: requests that a turn may make.
-        aborted: the user has interrupted.
-        room_needed: by measure, the next request would overflow.
         compaction_tried: making room was tried for this very request and found nothing to remove, which leaves no
             event in the log.
     """

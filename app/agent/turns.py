@@ -90,11 +90,7 @@ class Turns:
     before the door may not be true any more.
 
     Args:
-        log: Of the session.
-        claim: The right to run turns of it.
-        make: Makes a turn that heeds the interrupter.
         brief: Composes what the program tells the model at the beginning of a turn.
-        publish: Tells the subscribers.
         owned: Called when the claim has become ours: no turn runs anywhere then, whatever the log says.
     """
 
@@ -113,8 +109,10 @@ class Turns:
         self._brief = brief
         self._publish = publish
         self._owned = owned
-        self._state = log.attach(TurnState())
-        self._feedback = log.attach(UnansweredFeedback())
+        self.state = log.attach(TurnState())
+        """The turn that runs, or the last one."""
+        self.feedback = log.attach(UnansweredFeedback())
+        """The user's feedback that no request has carried yet."""
         self._queue = log.attach(MessageQueue())
         self._opened_at = log.last
         self._door = asyncio.Lock()
@@ -128,16 +126,6 @@ class Turns:
         self._closing = False
 
     @property
-    def state(self) -> TurnState:
-        """The turn that runs, or the last one."""
-        return self._state
-
-    @property
-    def feedback(self) -> UnansweredFeedback:
-        """Return the user's feedback that no request has carried yet."""
-        return self._feedback
-
-    @property
     def is_busy(self) -> bool:
         """Return whether a turn is running here."""
         return self._starting or (self._turn is not None and not self._turn.done())
@@ -145,7 +133,7 @@ class Turns:
     @property
     def question(self) -> Question | None:
         """The oldest question that awaits an answer."""
-        return self._state.question
+        return self.state.question
 
     @property
     def queue(self) -> tuple[str, ...]:
@@ -277,7 +265,7 @@ class Turns:
     async def _answer(self, text: str, call: str, images: Sequence[Image]) -> bool:
         """Take an answer; False if it has to wait for the turn that asked."""
         async with self._door:
-            if call not in self._state.open_questions:
+            if call not in self.state.open_questions:
                 if not self._answered(call, text):
                     await self._say(text, images=images)
                 return True
@@ -340,7 +328,7 @@ class Turns:
         """The store failed, or signoff has a defect: the log is valid up to its last event all the same."""
         message = f"The turn ended early: {error or type(error).__name__}"
         try:
-            if self._state.running:
+            if self.state.running:
                 await self._log.append(TurnEnded(stopped="failed", message=message))
                 return
         except Exception:
@@ -360,7 +348,7 @@ class Turns:
             async with self._door:
                 if self.is_busy or self._closing or self.question is not None:
                     return
-                if self._feedback.undelivered and heeds:
+                if self.feedback.undelivered and heeds:
                     await self._begin("feedback")
                 elif self.queue or self._going_on:
                     await self._go_on()
@@ -369,7 +357,7 @@ class Turns:
 
     @property
     def _feedback_waits(self) -> bool:
-        return self._feedback.undelivered and self._feedback.latest > self._opened_at
+        return self.feedback.undelivered and self.feedback.latest > self._opened_at
 
     def _answered(self, call: str, text: str) -> bool:
         """Whether a question was answered with these very words: a key or a click that came twice."""

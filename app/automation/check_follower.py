@@ -132,8 +132,6 @@ class CheckFollower:
     """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop.
 
     Args:
-        runner: Runs them.
-        configured: The checks that are in force.
         trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
         chosen: The hunks that an approval of a proposal would name now.
         publish: Takes what the checks of a proposal say whenever that has changed.
@@ -269,11 +267,6 @@ class CheckFollower:
     async def run_before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[CheckResult, ...]:
         """Run the required checks on exactly what approving these hunks would leave, unless they were run.
 
-        Args:
-            proposal_id: A waiting one.
-            revision: The one that is approved.
-            hunks: Those that the approval names.
-
         Returns:
             Those that speak against it, and those that have said nothing: ended by the user, or not to be run, which
             is told once.
@@ -325,8 +318,6 @@ class CheckFollower:
         """Examine a proposal and start its automatic checks; this replaces earlier work on it.
 
         Args:
-            proposal_id: The proposal.
-            followed: What is known of it.
             calm: Seconds to wait before anything runs.
         """
         self.stop((proposal_id,))

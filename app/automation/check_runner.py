@@ -65,10 +65,6 @@ async def run_check(
     """Run a check on one tree.
 
     Args:
-        sandbox: Of the workspace; one that can lay it over the disk.
-        root: Of the workspace.
-        check: Which.
-        tree: What lies over the disk.
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
     """
@@ -83,7 +79,7 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, shlex.join(_as_arguments(files)))
+    command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
     try:
         async with sandbox.open(tree) as run:
             ended = await run.execute(
@@ -107,11 +103,6 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     return CheckOutcome(
         CheckState.FAILED, ended.code, ended.seconds, output, parse_findings(output, root), count_failures(output)
     )
-
-
-def _as_arguments(files: Sequence[str]) -> list[str]:
-    """Paths that no command takes for an option."""
-    return [f"./{path}" if path.startswith("-") else path for path in files]
 
 
 def _nice() -> list[str]:
@@ -144,12 +135,7 @@ class CheckedTrees:
 
 
 class CheckRunner:
-    """Runs the checks of one workspace; for one event loop.
-
-    Args:
-        sandbox: Gives the sandbox of the workspace.
-        workspace: The files that are checked.
-    """
+    """Runs the checks of one workspace; for one event loop."""
 
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
         self._sandbox = sandbox
@@ -187,8 +173,6 @@ class CheckRunner:
         tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
 
         Args:
-            check: Which.
-            trees: What it is run on.
             tell: Takes how far it is.
             patience: Seconds that it waits for its turn behind others; None for as long as they take.
 

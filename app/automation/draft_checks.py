@@ -21,8 +21,6 @@ class DraftChecks:
     """Runs the checks of a draft and returns the failures as text for the model.
 
     Args:
-        runner: Gives what runs them.
-        configured: The checks that are in force.
         trees: What a draft is checked on; called on a thread.
     """
 

@@ -125,7 +125,6 @@ class HookRunner:
 
     Args:
         root: of the workspace, where hooks run.
-        environment: the program's own.
     """
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:

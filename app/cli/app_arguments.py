@@ -21,7 +21,7 @@ COMMANDS = {
     "run": Command("headless_run", "run", opens_workspace=False),
     "proposals": Command("proposal_list", "list_proposals", recovers=False),
     "show": Command("proposal_commands", "show"),
-    "ask": Command("ask_command", "ask", opens_workspace=False),
+    "ask": Command("headless_run", "ask", opens_workspace=False),
     "approve": Command("decision_commands", "approve"),
     "deny": Command("decision_commands", "deny"),
     "review": Command("plain_review", "review"),

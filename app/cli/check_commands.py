@@ -54,9 +54,7 @@ def check_before_writing(
 
     Args:
         runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
-        proposal: What is about to be written.
         hunks: Ids of the hunks that are; None for all that waits.
-        quiet: Print no results.
 
     Returns:
         What they came to, for the record.

@@ -17,8 +17,7 @@ from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
 from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
 from app.runtime.open_workspace import OpenWorkspace

@@ -1,4 +1,7 @@
-"""`signoff run`: one turn without the screen; it may stage proposals and writes nothing to the workspace."""
+"""`signoff run`: one turn without the screen; `signoff ask`: a side question about a hunk.
+
+Both write nothing to the workspace; a turn may stage proposals.
+"""
 
 import argparse
 import asyncio
@@ -34,7 +37,7 @@ from app.cli.command_output import (
     print_json,
     print_line,
 )
-from app.cli.json_documents import RunDocument, ServerStateLine, UsageLine
+from app.cli.json_documents import AnswerDocument, RunDocument, ServerStateLine, UsageLine
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -43,22 +46,28 @@ from app.conversation.events import (
     ProposalStaged,
     Question,
     RequestFailed,
+    SideAnswer,
+    SideExchange,
+    ThreadAnchor,
     ToolCall,
     ToolResult,
     TurnEnded,
     UserMessage,
+    side_exchanges,
 )
+from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.images.image_files import Candidate, NotAttached
+from app.images.image_files import Candidate, NotAttached, load_attachments
 from app.images.mentions import find_mentions
 from app.keys.actions import slash_call
-from app.runtime.attachments import load_attachments
+from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.shutdown import force_exit_soon
 from app.runtime.workspace_recovery import recover_and_report
 from app.sandbox.sandbox_mode import SandboxMode
+from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from app.tools.tool_registry import Unavailable
@@ -72,7 +81,6 @@ async def load_named_images(
     Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
 
     Args:
-        runtime: the open workspace.
         text: the prompt, or other words of the user's.
         wire: what the model speaks, empty if that is not known.
         without: what happens where one of them cannot be sent, as a sentence.
@@ -84,7 +92,9 @@ async def load_named_images(
         return False
 
     try:
-        return await load_attachments(runtime, find_mentions(text), wire, is_meant)
+        return await load_attachments(
+            runtime.workspace, runtime.proposals.put_blobs, find_mentions(text), wire, is_meant
+        )
     except NotAttached as error:
         print_error(f"{error} {without}")
         return ()
@@ -207,7 +217,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
     async def given_is_meant(candidate: Candidate) -> bool:
         return True
 
-    images = await load_attachments(runtime, (), wire, given_is_meant, given)
+    images = await load_attachments(runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given)
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
     images += await load_named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
@@ -446,3 +456,94 @@ class TurnPrinter:
             self._column = 0
         if text:
             self._write(escape_unsafe(text) + "\n")
+
+
+def ask(arguments: argparse.Namespace) -> int:
+    """Ask the model about a hunk and print the answer; the conversation does not contain either."""
+    check_folder(arguments.workspace)
+    if not arguments.question.strip():
+        raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
+    return asyncio.run(_ask(arguments))
+
+
+async def _ask(arguments: argparse.Namespace) -> int:
+    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
+    try:
+        recover_and_report(runtime, print_error)
+        proposal = runtime.service.get(arguments.id)
+        place = _place(proposal, arguments.hunk)
+        exchange = await ask_model_aside(runtime, proposal, place, arguments.question)
+        return _print_answer(exchange, json=arguments.json)
+    finally:
+        runtime.close()
+
+
+async def ask_model_aside(
+    runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
+) -> SideExchange:
+    """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
+    settings = with_picked_model(runtime)
+    try:
+        model = connect(runtime, settings)
+    except NotConnected as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    session = open_session(runtime, model, _session_of(runtime, proposal), settings)
+    try:
+        return await answered_aside(session, place, question)
+    finally:
+        await session.close()
+        await model.aclose()
+
+
+def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
+    """The hunk of this number, the only one, or a file that has none."""
+    hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
+    if number is None and len(hunks) > 1:
+        which = f"name one with --hunk N; `signoff show {proposal.id} --hunks` lists them"
+        raise CommandError(f"{proposal.id} has {len(hunks)} hunks: {which}.", ExitCode.USAGE)
+    if not hunks and number is None:
+        return ThreadAnchor(proposal.id, proposal.files[0].path)
+    found = hunks.get(number) if number is not None else next(iter(hunks.values()))
+    if found is None:
+        raise CommandError(f"{proposal.id} has no hunk {number}.", ExitCode.USAGE)
+    return ThreadAnchor(proposal.id, *found)
+
+
+def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
+    """The session that proposed it, or else the latest."""
+    sessions = runtime.sessions
+    return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
+
+
+async def answered_aside(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+    """Ask a question aside in a session; return it with its answer."""
+    uid = await session.aside.ask(place, question)
+    await session.aside.wait_until_idle()
+    exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)
+    if exchange.answer is None:
+        raise CommandError("The answer could not be kept.")
+    return exchange
+
+
+def _print_answer(exchange: SideExchange, *, json: bool) -> int:
+    """Print the answer on standard output, and remarks and usage on standard error."""
+    question, answer = exchange.question, exchange.answer or SideAnswer(question="", proposal="")
+    spent = TokenTotals().add(answer.usage)
+    if json:
+        print_json(
+            AnswerDocument(
+                proposal=question.proposal,
+                path=question.path,
+                hunk=question.number or None,
+                question=question.text,
+                text=answer.text,
+                state=answer.state,
+                note=answer.note,
+                spent=UsageLine.model_validate(spent),
+            )
+        )
+    elif answer.text.strip():
+        print_line(answer.text.rstrip("\n"))
+    if answer.note:
+        print_error(answer.note)
+    return ExitCode.FAILED if answer.state == "failed" else ExitCode.DONE

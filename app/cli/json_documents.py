@@ -1,12 +1,21 @@
 """The JSON that commands print; these models are its schema and its documentation."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from app.proposals.risk.change_summary import format_reason
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
+
+
+def _printable(line: str) -> str:
+    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+EncodableText = Annotated[str, BeforeValidator(_printable)]
+"""Text that git may have as any bytes."""
 
 
 class JsonDocument(BaseModel):
@@ -507,10 +516,19 @@ class ReviewerLine(JsonDocument):
     review: SignedReviewLine
 
 
+class VerifiedHunkLine(JsonDocument):
+    """A hunk of a file, where its hunks were looked for one by one."""
+
+    line: int
+    """Its first line, after the commit, from 1."""
+    covered: bool
+    reviews: list[ReviewerLine]
+
+
 class VerifiedFileLine(JsonDocument):
     """A file that a commit changes."""
 
-    path: str
+    path: EncodableText
     covered: bool
     rebased: bool
     """Its hunks were reviewed on another base."""
@@ -519,14 +537,17 @@ class VerifiedFileLine(JsonDocument):
     lines: list[int]
     """First lines of the hunks that are not covered."""
     reviews: list[ReviewerLine]
+    """By which the whole file is covered."""
+    hunks: list[VerifiedHunkLine]
+    """Empty where reviews lead from the whole file before to the whole file after, and where there are none."""
 
 
 class VerifiedCommitLine(JsonDocument):
     """A commit of the range."""
 
     commit: str
-    subject: str
-    author: str
+    subject: EncodableText
+    author: EncodableText
     covered: bool
     exempt: str
     """Why the policy asks for no review of it; empty if it does."""
@@ -686,8 +707,3 @@ def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
 def _span(start: int, count: int) -> str:
     """Return a range of lines as in a unified diff without context: an empty side names the line before it."""
     return f"{start + 1 if count else start},{count}"
-
-
-def _printable(line: str) -> str:
-    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
-    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

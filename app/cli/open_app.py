@@ -58,7 +58,7 @@ async def _run(arguments: AppArguments) -> int:
             _report_crash(report, where.log)
         elif app.left is not None:
             _print_resume_command(
-                arguments, await asyncio.to_thread(app.left.compare_with_store, app.parts.runtime.sessions)
+                arguments, await asyncio.to_thread(app.left.compare_with_store, app.controllers.runtime.sessions)
             )
         return app.return_code or 0
 

@@ -10,9 +10,8 @@ from typing import Any
 from app.agent.session import Session
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
-from app.cli.ask_command import answered_aside
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.headless_run import TurnPrinter, load_named_images, make_user_message
+from app.cli.headless_run import TurnPrinter, answered_aside, load_named_images, make_user_message
 from app.cli.open_app import open_workspace_of
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal

@@ -18,8 +18,7 @@ from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import mark_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.images.image import Image
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import plain_lines
@@ -78,7 +77,7 @@ def review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
 
 
 async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
-    from app.cli.ask_command import ask_model_aside
+    from app.cli.headless_run import ask_model_aside
     from app.runtime.model_connection import make_committer
 
     terminal = PlainTerminal()

@@ -30,16 +30,11 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int
         if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_words}")
-            _print_cautions(proposal)
+            from app.proposals.text.file_warnings import all_cautions
+
+            for path, words in all_cautions(proposal):
+                print_line(f"    ! {path}: {words}")
     return ExitCode.DONE
-
-
-def _print_cautions(proposal: "Proposal") -> None:
-    """Print what a reviewer must know before an approval, a line each."""
-    from app.proposals.text.file_warnings import all_cautions
-
-    for path, words in all_cautions(proposal):
-        print_line(f"    ! {path}: {words}")
 
 
 def format_proposal(proposal: "Proposal") -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -146,22 +145,19 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
         How many are good, why each other is not, and why they could not be checked, if so.
     """
     from app.attestation.commit_verification import CommitVerifier
-    from app.attestation.review_notes import REVIEWS
-    from app.attestation.review_policy import allowed_signers, committed_policy
-    from app.attestation.signatures import SignatureVerifier
+    from app.attestation.review_notes import FETCHED, REVIEWS
+    from app.attestation.review_policy import committed_policy
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.run_git import GitFailed
 
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.references(REVIEWS) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
             return 0, {}, ""
         try:
-            policy = committed_policy(borrowed, head)
-            keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
-            verifier = CommitVerifier(borrowed, policy, keys)
-            return verifier.check_statements(head), verifier.refused, ""
+            verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
+            return verifier.check_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 

@@ -281,10 +281,8 @@ def load_configuration(
     """Merge all layers.
 
     Args:
-        user_file: the user's `config.toml`.
         project: the bytes of the workspace's `.signoff.toml`, the very ones that `trusted` is about.
         flags: what the command line set; None values are left out.
-        environment: the process's environment.
         trusted: whether the user trusts these bytes.
 
     Raises:
@@ -339,11 +337,7 @@ def setting_origin(
     """Return where a setting's value comes from, in words for the user; empty for the default.
 
     Args:
-        key: the setting.
-        user_file: the user's `config.toml`.
         from_workspace: keys of the workspace's file that are in force.
-        flags: what the command line set.
-        environment: the process's environment.
     """
     if flags.get(key) is not None:
         return f"--{key.replace('_', '-')}"

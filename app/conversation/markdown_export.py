@@ -33,9 +33,6 @@ def markdown_record(title: str, model: str, events: Sequence[Event], diffs: Mapp
     """The record of a session.
 
     Args:
-        title: the session's title.
-        model: the model that it talked to.
-        events: its log.
         diffs: unified diffs by proposal id; one that is missing is left out.
     """
     calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}

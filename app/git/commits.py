@@ -18,10 +18,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
 
     Args:
-        borrowed: The workspace's repository.
         changes: Each path as the proposal found it and as it makes it.
-        message: Of the commit.
-        limit: Bytes of the largest file.
 
     Raises:
         GitFailed: HEAD has other text in the same places, or git would not make it.
@@ -242,7 +239,6 @@ def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: 
     """Return what differs on disk, with the untracked files that are not ignored.
 
     Args:
-        workspace: Where to look.
         paths: Files and folders to which it is limited; none for all of the workspace.
         against: A commit; empty for the index.
 

@@ -94,9 +94,6 @@ async def run_external_diff(
 
     Args:
         command: A line for the shell.
-        sides: The texts.
-        width: Columns that there are.
-        dark: Whether it is printed on dark ground.
         environment: Of which it gets what is no secret.
     """
     marker = uuid.uuid4().hex

@@ -44,7 +44,6 @@ def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
 
     Args:
-        borrowed: The workspace's repository.
         words: What the user wrote: one word, or a remote (a name or an address) and a reference.
 
     Raises:

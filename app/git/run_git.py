@@ -35,11 +35,7 @@ def run_git(
     """Run git and return its standard output.
 
     Args:
-        folder: Where it runs.
-        arguments: After `git`.
         environment: All of it; git does not get the keys of endpoints that are in it.
-        data: For its standard input.
-        seconds: How long it may take.
         most: The highest exit code that is an answer rather than a failure.
 
     Raises:

@@ -43,7 +43,6 @@ class AgentPipes:
         """Give the answer; the agent has it when this returns.
 
         Args:
-            text: For standard output.
             denied: The exit code says so too, for an agent that finds other output before the answer.
         """
         _write(self._answers, text + (_DENIED if denied else _ALLOWED))

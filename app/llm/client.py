@@ -50,12 +50,7 @@ from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
-    """Reads one response into its assembly.
-
-    Args:
-        decoder: The decoder of the wire.
-        reader: Tells the kind of a failure.
-    """
+    """Reads one response into its assembly."""
 
     def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureReader) -> None:
         self._assembly = assembly
@@ -159,10 +154,6 @@ class ModelClient:
     """Client of one endpoint and model; learns the endpoint's capabilities while it works.
 
     Args:
-        endpoint: Whom to talk to.
-        profile: What it honours, as far as it is known.
-        retry: When to send again.
-        timeouts: How long to wait.
         cache: Keeps what is learned about the endpoint beyond this client's life.
         another: Makes a client for the same endpoint with this model and effort, its own if that is empty.
         trials: Makes the conversations with which the endpoint's chat template is checked; None: it is not.

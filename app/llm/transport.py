@@ -41,11 +41,7 @@ _PIECES = 64
 
 
 class BodyReader:
-    """Context manager that reads the pieces of a body in the background.
-
-    Args:
-        pieces: May be of any size.
-    """
+    """Context manager that reads the pieces of a body in the background."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         self._pieces = pieces

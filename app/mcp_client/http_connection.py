@@ -65,10 +65,6 @@ class HttpConnection(Connection):
     """Connection to a server at an address.
 
     Args:
-        url: Its address.
-        headers: More for each request.
-        root: The workspace.
-        notified: Takes what it tells unasked.
         authorise: Gives what is known of the user.
 
     Raises:

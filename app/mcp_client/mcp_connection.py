@@ -78,7 +78,6 @@ class Connection(ABC):
 
     Args:
         root: The workspace, which the server may ask for.
-        notified: Takes what the server tells unasked.
     """
 
     def __init__(self, root: Path, notified: Notified) -> None:

@@ -63,17 +63,7 @@ class ServerState(StrEnum):
 
 
 class McpServer:
-    """An MCP server of a workspace; to be used on one event loop.
-
-    Args:
-        definition: What it is.
-        sandbox: Gives where its program runs.
-        root: The workspace.
-        environment: signoff's own.
-        tokens: Where it is kept who the user is to servers.
-        changed: Called when its state or its tools are others.
-        remembered: The tools that it offered when it ran last.
-    """
+    """An MCP server of a workspace; to be used on one event loop."""
 
     def __init__(
         self,
@@ -386,7 +376,6 @@ class McpServer:
         """Sign the user in, then start it.
 
         Args:
-            show: Invites the user.
             confirm: Asks the user about addresses of different origins; without it they are refused.
 
         Raises:

@@ -81,7 +81,6 @@ class CallTool(Tool):
     """Calls a tool that was found.
 
     Args:
-        tools: Those that can be called.
         find: Finds those that servers have told since, as `ToolSource.find_tool`.
     """
 
@@ -350,7 +349,6 @@ class McpServers(ToolSource):
         """Return a tool of a server that had not started when the turn began; wait for the server.
 
         Args:
-            name: Its name to the model.
             waits: Takes in a few words what is waited for; empty words end the wait.
 
         Raises:

@@ -187,7 +187,6 @@ class OAuthSignIn:
 
         Args:
             challenge: The header with which the server has asked for it.
-            show: Invites the user.
             confirm: Asks the user about addresses of different origins; None refuses them.
 
         Raises:

@@ -184,14 +184,7 @@ async def start_program(
     """Start a server.
 
     Args:
-        name: Of the server.
-        table: What to start, with all variables replaced.
-        reach: How far its writes may go.
-        sandbox: Where layers come from.
-        root: The workspace.
         environment: signoff's own, of which it gets what is no secret.
-        notified: Takes what it tells unasked.
-        log: Takes what it prints.
 
     Raises:
         ConnectionLost: It could not be started; the message says why.

@@ -53,7 +53,6 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     """Return the text of a result, shortened in the middle.
 
     Args:
-        result: The answer.
         tool: What its images are named for.
     """
     kept = HeadAndTail()

@@ -263,15 +263,7 @@ class ToolWithdrawn(Exception):
 
 
 class ToolListing:
-    """Tool list of one server; to be used on one event loop.
-
-    Args:
-        server: Its name.
-        seconds: In which it answers.
-        log: Takes lines on what is left out.
-        changed: Called when it is something else.
-        remembered: What it offered when it ran last.
-    """
+    """Tool list of one server; to be used on one event loop."""
 
     def __init__(
         self,

@@ -88,9 +88,7 @@ def read_command(name: str, path: str, content: bytes, *, takes_model: bool = Tr
     """Return the command that a file defines.
 
     Args:
-        name: what it is called by.
         path: its file, for the user's eyes.
-        content: of the file.
         takes_model: whether a `model` in it is one of ours: other programs name models of their own endpoint.
     """
     try:
@@ -298,14 +296,7 @@ class CommandCatalogue:
 def build_catalogue(
     user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
 ) -> CommandCatalogue:
-    """Merge commands: signoff's own names first, then the user's, then the workspace's.
-
-    Args:
-        user: the user's.
-        workspace: those that the workspace brings along.
-        built_in: the names of signoff's own.
-        trusted: whether the user trusts the workspace's as they are.
-    """
+    """Merge commands: signoff's own names first, then the user's, then the workspace's."""
     problems = [*user.problems, *(workspace.problems if trusted else ())]
     found: dict[str, CustomCommand] = {}
     for command in (*user.commands, *(workspace.commands if trusted else ())):

@@ -69,11 +69,7 @@ class WorkspaceFolder:
 
 
 class UserFolder:
-    """A skill folder of the user, which may be a link.
-
-    Args:
-        root: The folder.
-    """
+    """A skill folder of the user, which may be a link."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.journal.journal import effective_records
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
-from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.models import (
+    DecisionResult,
+    FileDiff,
+    FileVersion,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+)
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
@@ -29,7 +36,6 @@ if TYPE_CHECKING:
     from app.proposals.decide.workspace_versions import WorkspaceVersions
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
-    from app.proposals.values.decision_results import DecisionResult
     from app.proposals.values.record_entries import RecordingStore
     from app.sandbox.captured_changes import PathChange
 
@@ -41,10 +47,7 @@ class ProposalService:
     line for the user; after an error everything is as it was before.
 
     Args:
-        workspace: Whose proposals.
-        store: Where they are kept.
         lock_path: A file outside the workspace, the same for every process that works on it.
-        filesystem: The disk, if not the real one.
         in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
         permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
     """
@@ -109,7 +112,6 @@ class ProposalService:
         """Return the trees for the checks of a waiting proposal: with an approval, and without.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Those that the approval would name; None for all that is pending.
         """
         from app.proposals.decide.workspace_versions import proposal_trees
@@ -139,7 +141,6 @@ class ProposalService:
         A proposal with the draft's id is replaced: the draft holds all of its edits and more.
 
         Args:
-            draft: With edits, and their origin.
             summary: One line; empty for the model's own words.
             answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
                 stands in for the first of them whose files it touches.
@@ -156,7 +157,6 @@ class ProposalService:
         """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
 
         Args:
-            text: The patch.
             everything: Of what is on disk, also what was approved before.
 
         Raises:
@@ -192,8 +192,6 @@ class ProposalService:
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
-            origin: Where they come from.
-            summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
             everything: Also what was approved before.
@@ -231,9 +229,6 @@ class ProposalService:
         """Replace what a waiting proposal would write to a file with the user's text.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
-            text: All of it.
             revision: The one that the text was made of; None for the one that is stored.
 
         Raises:
@@ -254,7 +249,6 @@ class ProposalService:
         """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
-            proposal_id: A waiting one.
             path: The file to prefer, if it is among them.
             unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
 
@@ -276,8 +270,6 @@ class ProposalService:
         The file is then based on the disk; the other files are re-based as usual.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
             answer: Its whole text, or the side that is taken as a whole.
             seen: What was there when the user was shown the conflict (`FileConflict.disk`).
 
@@ -299,11 +291,6 @@ class ProposalService:
 
     def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
-
-        Args:
-            proposal_id: A waiting one.
-            lines: Those lines.
-            revision: The one that was shown.
 
         Raises:
             ChangedSinceSeen: the numbers of the lines are those of another revision.
@@ -331,18 +318,15 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
         A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
         hunks fit the disk with their context as shown. The other one is then re-based.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
             revision: The one that was shown; None for the one that is stored.
-            feedback: The user's words, kept in one piece with the decision.
-            comments: The user's words on single lines.
             circumstances: What the user had before them, for the record.
             images: What the user attached to the words; their bytes are stored.
 
@@ -353,8 +337,6 @@ class ProposalService:
             ApplyFailed: the disk would not take it; every file is as before.
         """
         from app.proposals.decide import decision_outcomes, reopening
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
@@ -362,9 +344,8 @@ class ProposalService:
             if proposal.on_disk:
                 outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
-                started = starting_versions(
-                    self._contents, proposal, effective_records(self._proposals.records(proposal))
-                )
+                records = self._proposals.records(proposal)
+                started = reopening.starting_versions(self._contents, proposal, records)
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
@@ -390,7 +371,7 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         revision: int | None = None,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         """Deny a proposal, or a part of it; proposals stacked on it are re-based.
 
         Nothing on disk changes, unless the proposal is about changes already on disk: they are reverted exactly as
@@ -402,7 +383,7 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
@@ -417,7 +398,7 @@ class ProposalService:
         with self._proposals.writing():
             return undo(self._proposals, proposal_id, circumstances)
 
-    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
@@ -438,9 +419,6 @@ class ProposalService:
 
     def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals onto the present disk.
-
-        Args:
-            paths: What changed; None for anything.
 
         Returns:
             The proposals that are different now.
@@ -506,18 +484,15 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         from app.proposals.decide import decision_outcomes, reopening
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
             outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
-            started = starting_versions(
-                self._contents, proposal, effective_records(self._proposals.records(proposal))
-            )
+            records = self._proposals.records(proposal)
+            started = reopening.starting_versions(self._contents, proposal, records)
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.proposals.values.decision_facts import CommandCaller, DecisionContext
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import ProposalState
+from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import CheckFailed
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback

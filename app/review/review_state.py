@@ -82,9 +82,9 @@ class ReviewDraft:
         self.sent: dict[str, tuple[LineComment, ...]] = {}
         """Comments that went to the model with a denial, by the denied proposal."""
         self.answered: set[str] = set()
-        """Which of these the user ticked off: `P7/0` for the first of P7."""
+        """Keys of the comments that the user ticked off: `P7/0` for the first of P7."""
         self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
-        """What a proposal does at each of the comments on the version before, by its own id."""
+        """Effects of a proposal on each comment on its former version, by the proposal's id."""
 
     def follow_changes(self, before: Proposal, after: Proposal) -> None:
         """Keep a comment at its line when another hunk of the file is decided or edited."""
@@ -179,7 +179,7 @@ class UnseenParts:
     lines: int = 0
     """Changed lines."""
     of: int = 0
-    """Those that it would write in all."""
+    """All changed lines that the approval would write."""
     paths: tuple[str, ...] = ()
     """The files that they are in, and files without hunks whose head was never drawn."""
 
@@ -193,7 +193,7 @@ class SeenTracker:
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
         self._bases: dict[str, dict[str, str]] = {}
-        """What each shown proposal was based on, by path."""
+        """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
@@ -237,7 +237,7 @@ class OriginFilter:
         self.only = ""
         """The label of the origin that is listed alone; empty for all."""
         self.everything: dict[str, Proposal] = {}
-        """What there is, listed or not, by id."""
+        """All proposals, listed or not, by id."""
         self.told_apart: frozenset[str] = frozenset()
         """The labels that rows carry: all of them where several wait, else those that are not signoff's own."""
         self._labels: tuple[str, ...] = ()
@@ -286,13 +286,13 @@ class ReviewState:
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
-    """Whose there are, and whose are listed."""
+    """The origins of proposals, and those that are listed."""
     permissions: OpenPermissions = field(default_factory=OpenPermissions)
     chosen: ChosenHunks = field(default_factory=ChosenHunks)
     looked_at: SeenTracker = field(default_factory=SeenTracker)
     unsaid: ReviewDraft = field(default_factory=ReviewDraft)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
-    """What the checks say, by proposal."""
+    """Check results, by proposal."""
     asked_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""
@@ -300,7 +300,7 @@ class ReviewState:
     picked: bool = False
     """Whether the user chose the shown item, so that nothing else replaces it by itself."""
     aside: str = ""
-    """What was shown before a permission came up, to be shown again after it."""
+    """Key of the item to show again after a permission request."""
     last_decided: str = ""
     """The proposal that the latest decision was on, for undo."""
     goes_on: bool = False

@@ -47,7 +47,7 @@ class ChosenHunks:
         self.left_out: dict[str, set[str]] = {}
         """Ids of hunks, by proposal."""
         self._latest: tuple[Proposal, frozenset[str], ChosenPart] | None = None
-        """What was asked for last: a picture asks a dozen times, and a proposal may have thousands of hunks."""
+        """The last result: each frame asks for it several times, and a proposal may have thousands of hunks."""
 
     def excluded_from(self, key: str) -> frozenset[str]:
         """Return the excluded hunks of a proposal."""

@@ -109,7 +109,7 @@ class Confirm:
     subjects: tuple[Proposal, ...]
     """The proposals as they were when it was asked; the question lapses if one of them changes."""
     named: tuple[str, ...] = ()
-    """Those of them that a bulk approval leaves out unless the user asks for them, too."""
+    """Ids that a bulk approval leaves out unless the user includes them."""
 
     @property
     def ids(self) -> tuple[str, ...]:

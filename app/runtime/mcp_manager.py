@@ -28,13 +28,7 @@ _NOT_FOUND_YET = Unavailable(
 
 
 class McpManager(ToolSource):
-    """Source of the tools of MCP servers for a session; for one event loop.
-
-    Args:
-        runtime: The open workspace.
-        tell: Takes lines for the user.
-        patience: As of `McpServers`.
-    """
+    """Source of the tools of MCP servers for a session; for one event loop."""
 
     def __init__(self, runtime: OpenWorkspace, tell: Callable[[str], None], patience: float | None = None) -> None:
         self._patience = patience

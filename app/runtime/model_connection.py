@@ -32,6 +32,7 @@ from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
+from app.sandbox.process import shielded
 from app.storage.session_lock import SessionLock, is_open
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
@@ -65,7 +66,6 @@ def endpoint_of(
     """Return the endpoint of the settings, with the key for it.
 
     Args:
-        settings: those in force.
         origin_of: tells where a setting comes from (`OpenWorkspace.origin_of`).
         model_from: where the model is from, as people are told.
 
@@ -169,13 +169,9 @@ def open_session(
     If another process has it open, it is a look at what goes on there (`Session.follows`).
 
     Args:
-        runtime: the open workspace.
-        model: the client.
-        record: the session to go on with.
         settings: those in force, if they are not the runtime's.
         attended: whether a user is there, whose allowances for commands count.
         source: has tools besides the standing ones.
-        tell: takes lines for the user.
     """
     settings = settings or runtime.settings
     record = record or runtime.sessions.create(model=settings.model)
@@ -251,12 +247,7 @@ class StoreSink:
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Store events. Once begun, the write is waited for even if the caller is cancelled."""
-        write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
-        try:
-            return await asyncio.shield(write)
-        except asyncio.CancelledError:
-            await asyncio.wait({write})
-            raise
+        return await shielded(asyncio.to_thread(self._store.append, self._session_id, events, after))
 
     async def since(self, after: int) -> Sequence[Event]:
         """Return the events after an event."""

@@ -42,8 +42,6 @@ class HookDispatcher:
     """Receives writes of the stores on any thread, and runs hooks; loads the runner on first use.
 
     Args:
-        root: Of the workspace.
-        environment: The program's own.
         hooks: Gives those that are configured and trusted now.
     """
 

@@ -35,10 +35,6 @@ _TOLD = "told of commands"
 def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
     """All commands as their files are now; blocks.
 
-    Args:
-        runtime: the open workspace.
-        built_in: names that are signoff's own.
-
     Raises:
         StorageError: whether the workspace's are trusted cannot be read.
     """

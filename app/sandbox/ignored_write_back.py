@@ -163,7 +163,6 @@ class IgnoredWriter:
         """Write the entries of a folder.
 
         Args:
-            at: The folder.
             tops: The names to write, each with the ignored path that it is part of; None for all names.
         """
         _check_depth(at.path)
@@ -295,8 +294,6 @@ class IgnoredWriter:
         """Write files to the workspace as they are in the layer, all of them or none.
 
         Args:
-            at: Their folder.
-            names: Their names.
             exclusive: Write only if no other program has one of them open, even for reading.
             gone: Remove them, whatever the layer has at these names.
 
@@ -548,8 +545,6 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
     """Remove the overlay's own attributes and whiteouts, and all bytecode, from a new folder of the layer.
 
     Args:
-        folder: The folder.
-        path: Its workspace path.
         dry: Only count.
 
     Returns:

@@ -80,7 +80,6 @@ class WorkspaceWrites(Protocol):
         """Write ignored paths back to the workspace, except for those that another program has changed there.
 
         Args:
-            paths: As `changes` has found them.
             dry: Change nothing, and only report what would be written.
         """
         ...

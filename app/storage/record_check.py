@@ -195,7 +195,7 @@ class RecordCheck:
             if (
                 (proposal.last or proposal.state in _BY_THE_USER or approved or denied)
                 and not self._broken
-                and not self._is_earlier(proposal)
+                and not any(event.earlier and event.proposal == proposal.id for event in self._all_events)
             ):
                 yield f"Proposal {proposal.id} is {_words(proposal)}, and the record has no decision on it."
             return
@@ -213,10 +213,6 @@ class RecordCheck:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."
         elif not _is_still_valid(proposal, entry):
             yield f"Proposal {proposal.id} is {_words(proposal)}, in other parts than entry {entry.number} has it."
-
-    def _is_earlier(self, proposal: Proposal) -> bool:
-        """Whether it was decided before the record was kept."""
-        return any(event.earlier and event.proposal == proposal.id for event in self._all_events)
 
 
 def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:

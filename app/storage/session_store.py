@@ -186,8 +186,6 @@ class SessionStore:
         The facts of a decision among them are told to all other sessions that remember the proposal.
 
         Args:
-            session_id: whose.
-            events: in order.
             after: id of an event; what others have written since then comes before the new ones.
         """
         stored = self._insert(session_id, events, after=after)

@@ -63,7 +63,6 @@ class ToolSource(ABC):
         """Return a tool that `offered_tools` did not have yet.
 
         Args:
-            name: What the model calls it.
             waits: Takes in a few words what is waited for.
 
         Raises:
@@ -73,15 +72,13 @@ class ToolSource(ABC):
 
 
 class ToolSet:
-    """The tools that the model may call; fixed for the length of a turn."""
+    """The tools that the model may call; fixed for the length of a turn.
+
+    Args:
+        source: Where `renew` gets more.
+    """
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
-        """Keep the tools in the order in which the model is told of them; names must be unique.
-
-        Args:
-            tools: Those that there are always.
-            source: Where `renew` gets more.
-        """
         self._standing = tuple(tools)
         self._source = source
         self._tools = {tool.name: tool for tool in tools}
@@ -133,7 +130,6 @@ class ToolSet:
         The model is told of that with the next turn: within one, each request has the same list.
 
         Args:
-            name: What the model calls it.
             waits: Takes in a few words what is waited for.
 
         Raises:
@@ -184,8 +180,6 @@ def standard_tools(
     """Return all tools that signoff offers to a model.
 
     Args:
-        sandbox: Gives where commands run.
-        source: Has more tools.
         skills: What the model may read besides the workspace, if there are any.
     """
     from app.tools.command.run_command import RunCommand

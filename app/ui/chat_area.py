@@ -13,10 +13,11 @@ from app.keys.keymap import first_key
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
-from app.workspace.breadth import describe_broad_folder
 from app.workspace.paths import Workspace
+from app.workspace.trust import describe_broad_folder
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
+from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ class ChatArea(Column):
         """Whether the chat shows them, as far as the settings say."""
 
     def compose(self) -> ComposeResult:
-        """The chat alone."""
         yield self.pane
 
     def apply_settings(self, settings: "Settings") -> None:
@@ -116,12 +116,12 @@ class ChatArea(Column):
         """The answer to the model's question."""
         self._app_context.run(partial(self._acts.answer, event.text, event.call, event.mentions))
 
-    @on(ChatPane.ProposalOpened)
-    def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
+    @on(Transcript.ProposalOpened)
+    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
         self._app_context.run(partial(self._acts.open_proposal, event.proposal_id))
 
-    @on(ChatPane.LinkOpened)
-    def open_link(self, event: ChatPane.LinkOpened) -> None:
+    @on(Transcript.LinkOpened)
+    def open_link(self, event: Transcript.LinkOpened) -> None:
         """Open a web address that the user clicked; nothing else is ever opened."""
         open_link(self.app, event.href, self._app_context.notify)

@@ -45,13 +45,13 @@ class ReviewControllers(NamedTuple):
 
     def follow(self, update: "Update") -> None:
         """Handle an update of the session."""
-        self.decisions.aftermath.handle_update(update)
+        self.decisions.after_decision.handle_update(update)
         self.asking.handle_update(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
         """Handle the present waiting proposals."""
         self.checks.check_new(proposals)
-        self.decisions.aftermath.settle()
+        self.decisions.after_decision.settle()
 
     async def close(self) -> None:
         """Stop all work and save unfinished notes."""
@@ -68,33 +68,33 @@ class Controllers:
     """The settings in force."""
     external_editor: "ExternalEditor"
     """The user's own."""
-    behind_review: "ReviewControllers | None" = None
+    review: "ReviewControllers | None" = None
     """None until the review is there."""
     connector: "Connector"
     """The way to a model."""
     commands: "CommandRunner"
-    """What the slash commands do."""
+    """Runs the slash commands."""
 
 
 class ReviewLoader:
     """Makes the review, once.
 
     Args:
-        parts: Of the app, with the preferences; what stands behind the review is put there.
-        talk: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
+        controllers: Of the app, with the preferences; what stands behind the review is put there.
+        chat: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
         app_context: How work is run and the user is notified or asked.
     """
 
     def __init__(
         self,
-        parts: Controllers,
-        talk: "ChatController",
+        controllers: Controllers,
+        chat: "ChatController",
         app_context: "AppContext",
     ) -> None:
-        self._parts = parts
-        self._workbench = talk.workbench
-        self._current = talk.session
-        self._talk = talk
+        self._controllers = controllers
+        self._workbench = chat.workbench
+        self._current = chat.session
+        self._chat = chat
         self._app_context = app_context
         self._may_begin = asyncio.Event()
         self._making = asyncio.Lock()
@@ -107,11 +107,11 @@ class ReviewLoader:
         """Import it, on a thread: the model may stage something soon."""
         await asyncio.to_thread(load_review_side)
 
-    async def there(self) -> None:
+    async def ensure_loaded(self) -> None:
         """Return once the review is mounted with the waiting proposals; raises StorageError."""
         await self._may_begin.wait()
         async with self._making:
-            if self._parts.behind_review is None:
+            if self._controllers.review is None:
                 await self._make()
 
     async def _make(self) -> None:
@@ -123,22 +123,22 @@ class ReviewLoader:
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
-        parts, preferences = self._parts, self._parts.preferences
+        controllers, preferences = self._controllers, self._controllers.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._talk.dropped_images
-        notes = ReviewNotes(parts.runtime.sessions)
+        review.writing.dropped.find = self._chat.dropped_images
+        notes = ReviewNotes(controllers.runtime.sessions)
         decisions = ReviewActions(
             review,
             self._current,
-            parts.runtime,
+            controllers.runtime,
             preferences,
-            parts.external_editor,
+            controllers.external_editor,
             self._app_context,
-            self._talk,
+            self._chat,
         )
-        asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
-        side = ReviewSide(review, decisions, notes, asking, self._app_context.run, self._talk.add_to_composer)
+        asking = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
+        side = ReviewSide(review, decisions, notes, asking, self._app_context.run)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -149,9 +149,9 @@ class ReviewLoader:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.restore_notes(begun)
-        parts.behind_review = ReviewControllers(notes, decisions.checks, decisions, asking)
+        controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking)
         if self._current.ready.is_set():
-            await self._talk.show_proposals()
+            await self._chat.show_proposals()
 
 
 def load_review_side() -> None:
@@ -193,7 +193,7 @@ Opener = Callable[[], Awaitable[OpenedWorkspace]]
 """Opens the workspace; called once the first picture is on the screen."""
 
 
-async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
+async def open_with_chat(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
     loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
     opened = await opener()
@@ -207,8 +207,8 @@ class Startup:
 
     Args:
         app: Has themes, keys and the terminal.
-        parts: Where they go.
-        talk: Is behind the chat; has the workbench, and the session, which is attached last.
+        controllers: Where they go.
+        chat: Is behind the chat; has the workbench, and the session, which is attached last.
         app_context: How work is run and the user is notified or asked.
         inbox: Takes what the session says.
         draw_status: Brings the status bar up to date.
@@ -217,28 +217,28 @@ class Startup:
     def __init__(
         self,
         app: "FittedApp",
-        parts: Controllers,
-        talk: "ChatController",
+        controllers: Controllers,
+        chat: "ChatController",
         app_context: "AppContext",
         inbox: "UpdateBuffer",
         draw_status: Callable[[], None],
     ) -> None:
         self._app = app
-        self._parts = parts
-        self._workbench = talk.workbench
-        self._current = talk.session
-        self._talk = talk
+        self._controllers = controllers
+        self._workbench = chat.workbench
+        self._current = chat.session
+        self._chat = chat
         self._app_context = app_context
         self._inbox = inbox
         self._draw_status = draw_status
-        self.review = ReviewLoader(parts, talk, app_context)
+        self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
         """Show the opened workspace: first the end of its session, if it has one."""
-        self._parts.runtime, self._current.demo = opened.runtime, opened.demo
+        self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
-        self.review.begin()
+        self.review_loader.begin()
         if end:
             await self._show_chat(end)
             await self._painted()
@@ -249,16 +249,16 @@ class Startup:
             problems += found
         await self._painted()
         await asyncio.to_thread(load_session_parts)
-        problems += self._parts.preferences.load_themes()
+        problems += self._controllers.preferences.load_themes()
         self._host_session()
         for line in problems:
             self._app_context.notify(line, problem=True)
-        self._app_context.run(partial(self._parts.connector.open_session, opened.record), group="connect")
-        self._app_context.run(self._parts.commands.own.refresh, group="own commands", exclusive=True)
+        self._app_context.run(partial(self._controllers.connector.open_session, opened.record), group="connect")
+        self._app_context.run(self._controllers.commands.own.refresh, group="own commands", exclusive=True)
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
             self._app_context.notify(line, problem=True)
-        await self._talk.show_proposals()
+        await self._chat.show_proposals()
 
     async def expect_turn(self) -> None:
         """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
@@ -266,19 +266,19 @@ class Startup:
         The review comes last: nothing waits in it before the first response is over.
         """
         await self._current.open_session.preload_turn()
-        await self.review.preload()
+        await self.review_loader.preload()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.context.preferences import Preferences
         from app.ui.terminal.external_editor import ExternalEditor
 
-        preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
-        self._parts.preferences = preferences
-        self._parts.external_editor = ExternalEditor(
+        preferences = Preferences(self._app, self._controllers.runtime, settings, self._follow)
+        self._controllers.preferences = preferences
+        self._controllers.external_editor = ExternalEditor(
             self._app,
             self._app.attention,
             lambda: preferences.settings.editor,
-            self._parts.runtime.workspace.root,
+            self._controllers.runtime.workspace.root,
         )
         problems = preferences.load_keymap()
         self._workbench.composer.set_vim(settings.vim)
@@ -295,9 +295,13 @@ class Startup:
         from app.ui.chat_area import ChatArea
 
         side = ChatArea(
-            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._app_context
+            self._workbench.composer,
+            self._controllers.runtime.workspace,
+            self._current,
+            self._chat,
+            self._app_context,
         )
-        await self._workbench.install_chat(side, self._parts.preferences.settings, end)
+        await self._workbench.install_chat(side, self._controllers.preferences.settings, end)
 
     async def _show_waiting(self, opened: OpenedWorkspace) -> list[str]:
         """Show the review if the user left something in it; returns a line for each problem."""
@@ -309,7 +313,7 @@ class Startup:
             return [str(error)]
         self._workbench.show_proposals(proposals)
         if has_notes or any(one.state.is_pending for one in proposals):
-            await self.review.there()
+            await self.review_loader.ensure_loaded()
         return []
 
     def _host_session(self) -> None:
@@ -317,28 +321,27 @@ class Startup:
         from app.ui.controllers.app_commands import CommandRunner, CustomCommands
         from app.ui.controllers.connector import Connector
 
-        parts = self._parts
-        parts.connector = Connector(
+        controllers = self._controllers
+        controllers.connector = Connector(
             self._current,
-            parts.preferences,
+            controllers.preferences,
             self._app_context,
-            open_session=self._talk.open_session,
-            hint=self._workbench.composer.set_placeholder,
-            runtime=parts.runtime,
+            self._chat,
+            controllers.runtime,
         )
-        parts.commands = CommandRunner(
-            parts.runtime,
+        controllers.commands = CommandRunner(
+            controllers.runtime,
             self._current,
-            parts.preferences,
-            parts.connector,
+            controllers.preferences,
+            controllers.connector,
             self._app_context,
-            self._talk,
+            self._chat,
             CustomCommands(
-                parts.runtime, self._workbench.composer, self._current, self._app_context, self._talk.send
+                controllers.runtime, self._workbench.composer, self._current, self._app_context, self._chat.send
             ),
         )
-        session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
-        self._current.attach(session, parts.connector.choose)
+        session = OpenSession(controllers.runtime, controllers.preferences.settings, self._inbox.put)
+        self._current.attach(session, controllers.connector.choose)
 
     async def _painted(self) -> None:
         painted = asyncio.Event()

@@ -52,7 +52,6 @@ async def watch_changes(
     Args:
         paths: Files, or folders for what lies in them.
         quiet_ms: How long changes are gathered before they are told.
-        stop: Ends it when it is set.
 
     Raises:
         FileNotFoundError: one of them is gone.

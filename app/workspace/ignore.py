@@ -70,7 +70,6 @@ class _Patterns:
 
         Args:
             text: The path, or the name where all patterns are matched with names.
-            name: The last name of the path.
             above: A place in the file, or -1.
         """
         above = max(above, self._literals.get(text, -1))
@@ -263,7 +262,6 @@ def walk_files(
     """Paths of all files below a folder that no rule ignores, sorted.
 
     Args:
-        root: The workspace.
         under: The folder to start in, links resolved; empty for the root.
         readable_link: Says of a link's path whether it leads to a file that may be read.
         forbidden: Says of a path whether it is off limits.
@@ -367,7 +365,6 @@ def patterns_in(path: str | Path, folder: int | None = None) -> str:
 
     Args:
         path: The file, or its name in `folder`.
-        folder: An open folder.
     """
     try:
         content, _ = read_file(path, _LARGEST, folder=folder, head=True)

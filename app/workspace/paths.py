@@ -108,7 +108,6 @@ class Workspace:
     Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` as usual.
 
     Args:
-        root: An existing folder.
         off_limits: Files and folders that no tool may touch wherever they lie: the program's own state.
         read_limit: Bytes of the largest file that `read` takes.
 

@@ -23,7 +23,6 @@ def read_file(
 
     Args:
         name: A path, or a name in `folder`. A link in its last place is not followed.
-        limit: The most bytes.
         folder: An open folder that `name` counts from.
         head: Take the first `limit` bytes of a longer file, rather than refuse it.
 

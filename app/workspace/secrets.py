@@ -235,7 +235,6 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
     """Why the file looks like a secret, in a few words for the user; empty if it doesn't.
 
     Args:
-        path: A workspace path.
         content: The bytes, where they are known: needed to tell settings with a token from others without one,
             certificates from keys, and a private key in any file. Unknown, they are taken for a secret.
     """

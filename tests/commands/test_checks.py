@@ -58,9 +58,7 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
 
 
 @pytest.mark.layer
-def test_the_exit_code_and_the_document_say_what_failed(
-    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(runtime, asked(as_json=True)) == ExitCode.FAILED
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["ok"]) == ("P1", False)
@@ -94,9 +92,7 @@ def test_an_untrusted_or_changed_file_runs_nothing(runtime: OpenWorkspace, root:
     assert raised.value.code == ExitCode.REFUSED
 
 
-def test_suggestions_are_a_proposal_that_keeps_what_is_there(
-    runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "Makefile").write_text("test:\n\ttrue\n")
     arguments = argparse.Namespace(what="suggest", json=True)
     assert suggest(runtime, arguments) == ExitCode.DONE
@@ -116,9 +112,7 @@ def approving(*, unchecked: bool = False) -> argparse.Namespace:
 
 @pytest.mark.layer
 @pytest.mark.parametrize(("says", "code"), [("two", ExitCode.REFUSED), ("one", ExitCode.DONE)])
-def test_what_is_to_be_checked_before_a_write_is(
-    root: Path, runtime: OpenWorkspace, says: str, code: ExitCode
-) -> None:
+def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace, says: str, code: ExitCode) -> None:
     (root / ".signoff.toml").write_text(
         f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
     )
@@ -156,9 +150,7 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
 
 
 @pytest.mark.layer
-def test_what_is_decided_is_refused_for_that_and_checks_nothing(
-    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
     trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
@@ -184,9 +176,7 @@ def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: 
         check(runtime, asked())
 
 
-def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_in_approve_is_no_refusal(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -199,9 +189,7 @@ TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
 
 
 @pytest.mark.layer
-def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tree(
-    root: Path, runtime: OpenWorkspace
-) -> None:
+def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, runtime: OpenWorkspace) -> None:
     (root / ".signoff.toml").write_text(
         """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
     )

@@ -106,9 +106,7 @@ def told(root: Path) -> None:
         ("UPDATE proposals SET state = 'denied' WHERE number = 1", "columns of proposal P1"),
     ],
 )
-def test_the_log_tells_what_the_record_has_and_the_difference_is_named(
-    root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str
-) -> None:
+def test_log_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str) -> None:
     told(root)
     before = printed(capsys, "log", "--json")
     assert [line["decision"] for line in before] == ["approved", "partly_approved", "denied"]
@@ -139,9 +137,7 @@ def test_words_that_are_not_those_that_were_said_are_not_told(root: Path, capsys
     assert "other words than those of entry" in capsys.readouterr().err
 
 
-def test_decisions_of_a_version_without_a_record_are_entered_once(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_decisions_made_before_the_record_are_entered_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(root)
     before = printed(capsys, "log", "--json")
     version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
@@ -181,9 +177,7 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
     assert f"{name} has written nothing" in capsys.readouterr().err
 
 
-def test_of_what_was_pruned_it_is_said_that_there_is_nothing_left(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pruned_content_is_named_as_gone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = open_runtime(root, {}, {})
     session = runtime.sessions.create()
     draft = runtime.service.draft(session.id)
@@ -257,9 +251,7 @@ def reviewed(root: Path) -> None:
 RED = CheckFact(name="tests", state="failed", words="1 failed, 0 before")
 
 
-def test_a_review_is_a_page_that_needs_nothing_and_in_which_no_text_is_code(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_review_page_is_self_contained_and_escapes_its_text(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reviewed(root)
     assert main(["export", "P3", "--review", "--format", "html"]) == 0
     source = capsys.readouterr().out
@@ -404,9 +396,7 @@ def test_where_the_record_is_empty_trailers_of_commits_are_not_confirmed(
     assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
 
 
-def test_notes_say_what_was_reviewed_and_git_ai_reads_exactly_the_approved_lines(
-    committed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_notes_give_git_ai_exactly_the_approved_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git(committed, "add", "--all")
     git(committed, "commit", "--quiet", "-m", "the model's")
     assert main(["notes", "--git-ai"]) == 0
@@ -432,9 +422,7 @@ def test_notes_say_what_was_reviewed_and_git_ai_reads_exactly_the_approved_lines
     )
 
 
-def test_a_commit_that_the_record_knows_nothing_of_gets_no_note(
-    committed: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_commit_unknown_to_the_record_gets_no_note(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
     assert main(["notes"]) != 0
     assert "nothing was noted" in capsys.readouterr().err
@@ -448,9 +436,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 @pytest.mark.parametrize("more", [(), ("--verify",)])
-def test_what_the_log_prints_is_as_its_schema_says(
-    committed: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
-) -> None:
+def test_log_fits_its_schema(committed: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
     printed(capsys, "undo", "P3", "--json")
     schema = printed(capsys, "log", *more, "--schema")
     validator = Draft202012Validator(schema)
@@ -539,9 +525,7 @@ def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pyte
     assert attested.splitlines()[0] == '"sub folder/new.txt"'
 
 
-def test_what_a_command_has_written_besides_is_in_everything_that_tells_of_the_proposal(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_writes_besides_are_shown_wherever_the_proposal_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runtime = open_runtime(root, {}, {})
     draft = runtime.service.draft("session")
     draft.write("c.txt", "c\n")

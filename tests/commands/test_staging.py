@@ -169,9 +169,7 @@ def test_what_can_not_be_done_is_one_line(signoff: Run, arguments: tuple[str, ..
 
 
 @pytest.mark.parametrize("command", ["approve", "deny"])
-def test_a_part_of_a_file_that_is_not_utf8_is_decided_and_recorded(
-    signoff: Run, workspace: Path, command: str
-) -> None:
+def test_hunks_of_a_file_that_is_not_utf8_are_decided(signoff: Run, workspace: Path, command: str) -> None:
     text = (workspace / "notes.txt").read_bytes().replace(b"\n2\n", b"\ncaf\xe9\n")
     (workspace / "notes.txt").write_bytes(text)
     git(workspace, "commit", "--quiet", "--all", "--message", "Latin-1")
@@ -212,9 +210,7 @@ def test_a_doubt_and_its_reason_are_shown(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_doubt_and_its_reason_are_listed(
-    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool
-) -> None:
+def test_a_doubt_has_its_reason(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
     list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

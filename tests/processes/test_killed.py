@@ -45,9 +45,7 @@ def going_on(mark: str, place: Path) -> bool:
 
 @pytest.mark.parametrize("way", list(SandboxMode))
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
-def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
-    processes: Forking, tmp_path: Path, way: SandboxMode, instants: int
-) -> None:
+def test_killed_at_any_instant(processes: Forking, tmp_path: Path, way: SandboxMode, instants: int) -> None:
     root, runs = tmp_path / "ws", tmp_path / "runs"
     make(root)
     before = state(root)
@@ -82,9 +80,7 @@ def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
         assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_start(
-    processes: Forking, tmp_path: Path
-) -> None:
+def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_path: Path) -> None:
     """It is put back by the rules from before the command: what they ignored stays as the command has written it."""
     root, runs, talk = tmp_path / "ws", tmp_path / "runs", socket.socketpair()
     make(root)

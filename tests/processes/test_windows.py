@@ -95,9 +95,7 @@ def decisions(events: list[Event]) -> list[tuple[str, str, str]]:
     return [(one.proposal, one.decision, one.feedback) for one in events if isinstance(one, ProposalDecided)]
 
 
-async def test_an_approval_in_another_window_opens_the_gate_of_the_session_that_proposed(
-    server: WireServer, hosted: Hosted
-) -> None:
+async def test_approval_in_another_window_opens_the_gate(server: WireServer, hosted: Hosted) -> None:
     async with window(server, hosted) as other:
         await stage(server, hosted)
         await other.until(lambda one: one.get("changed") == ["P1"])
@@ -178,9 +176,7 @@ async def test_a_fork_is_told_of_decisions_on_what_it_remembers(server: WireServ
     assert [one.session for one in store.decisions()] == [fork.id], "it was decided once"
 
 
-async def test_a_second_window_looks_on_and_takes_over_once_the_first_is_closed(
-    server: WireServer, hosted: Hosted
-) -> None:
+async def test_a_second_window_takes_over_once_the_first_is_closed(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
     async with window(server, hosted, hosted.session.id) as other:
         assert other.seen[-1]["follows"]

@@ -68,9 +68,7 @@ HABITS = {
 
 
 @pytest.mark.parametrize("habit", HABITS)
-async def test_it_is_an_error_line_and_the_next_call_gets_another_one(
-    habit: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_misbehaviour_is_a_line_and_restarts_it(habit: str, wire: WireServer, tmp_path: Path) -> None:
     code, told = HABITS[habit]
     seconds = 1.5 if "time limit" in told or "can't be used" in told else 60
     async with stage(wire, tmp_path, {"play": player(timeout=seconds)}) as on:
@@ -80,9 +78,7 @@ async def test_it_is_an_error_line_and_the_next_call_gets_another_one(
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
-async def test_one_that_asks_and_reads_nothing_of_the_answers_is_not_heard_on(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_never_reads(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**26)
     monkeypatch.setattr(server_program, "MOST_UNREAD", 2**16)
     async with stage(wire, tmp_path, {"play": player()}) as on:
@@ -90,9 +86,7 @@ async def test_one_that_asks_and_reads_nothing_of_the_answers_is_not_heard_on(
         assert "it reads nothing of what it is told" in said
 
 
-async def test_a_defect_in_reading_it_leaves_nobody_waiting(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loads = json.loads
 
     def broken(text: str, **more: Any) -> Any:
@@ -142,9 +136,7 @@ async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, t
 
 
 @pytest.mark.layer
-async def test_a_layer_that_is_lost_is_a_line_and_the_next_call_gets_another_one(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_lost_layer_is_a_line_and_the_next_call_gets_another(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         assert await run(on, "found['said'] = 'well'") == "well"
         lose_layer(on)
@@ -199,9 +191,7 @@ async def test_what_cannot_be_started_is_a_line(wire: WireServer, tmp_path: Path
         assert "could not be started: embedded null byte" in on.server("argument").problem
 
 
-async def test_whatever_goes_wrong_it_does_not_start_for_ever(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failing_start_has_an_end(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("with a s3cret")
 
@@ -211,9 +201,7 @@ async def test_whatever_goes_wrong_it_does_not_start_for_ever(
         assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
 
 
-async def test_one_that_ends_as_soon_as_it_is_ready_is_started_once_more_and_no_more(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_server_that_ends_when_ready_is_restarted_once(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
         await on.until(lambda: bool(on.server("play").tools))
         said = await on.say(("play__echo", {"text": "x"}))
@@ -221,9 +209,7 @@ async def test_one_that_ends_as_soon_as_it_is_ready_is_started_once_more_and_no_
         assert len([each for each in on.played if each["method"] == "initialize"]) <= 4
 
 
-async def test_whoever_switches_off_a_server_that_starts_does_not_stop_the_turn(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player("starts once")}) as on:
         await on.ready("play")
         server, servers = on.server("play"), on.host.mcp.servers
@@ -286,9 +272,7 @@ async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: Wir
         assert on.called == []
 
 
-async def test_tools_that_change_while_they_are_asked_for_are_asked_for_again(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_tools_that_change_during_listing_are_listed_again(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
         await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
 
@@ -315,9 +299,7 @@ async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireSe
 
 
 @pytest.mark.layer
-async def test_what_it_writes_while_nobody_has_called_it_is_named_and_thrown_away(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_writes_outside_of_calls_are_named_and_dropped(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
     code = f"""
 import threading
@@ -434,9 +416,7 @@ async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, 
 
 
 @pytest.mark.layer
-async def test_a_list_that_changed_once_is_asked_for_once_more(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_changed_list_is_reread(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_SOON", 0.0)
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
@@ -458,9 +438,7 @@ async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
 @pytest.mark.parametrize("ways", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
-async def test_nothing_of_it_is_left_when_signoff_is_killed(
-    processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path
-) -> None:
+async def test_it_ends_with_signoff(processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path) -> None:
     mark, (ours, theirs) = new_mark(), socket.socketpair()
     words = ("tests.servers.killed", str(tmp_path), mark, *ways)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
@@ -472,9 +450,7 @@ async def test_nothing_of_it_is_left_when_signoff_is_killed(
     await until(lambda: not running(mark))
 
 
-async def test_where_there_is_no_layer_it_cannot_write_and_the_question_says_so(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_without_a_layer_it_cannot_write_and_the_question_says_so(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
         said = await on.say(("play__write", {"path": str(path), "text": "x"}))

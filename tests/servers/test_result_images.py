@@ -9,8 +9,8 @@ import pytest
 
 from app.conversation.events import Pruned, ToolResult
 from app.conversation.payload.token_count import message_tokens
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.runtime.attachments import load_attachments
 from app.storage.pruning import prune
 from tests.oracles.reading import images, images_of_results
 from tests.servers.stage import Stage, player, stage
@@ -38,9 +38,7 @@ def result_of(on: Stage) -> ToolResult:
 
 
 @pytest.mark.parametrize("name", SHOWING)
-async def test_what_a_tool_shows_the_model_sees_in_its_result_ever_after(
-    name: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer, tmp_path: Path) -> None:
     async with opened(wire, tmp_path, name) as on:
         assert await on.say(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
         (image,) = result_of(on).images
@@ -92,7 +90,9 @@ async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire
         async def meant(_: object) -> bool:
             return True
 
-        sent = await load_attachments(runtime, find_mentions("@shot.png"), "chat", meant)
+        sent = await load_attachments(
+            runtime.workspace, runtime.proposals.put_blobs, find_mentions("@shot.png"), "chat", meant
+        )
         wire.say("I see.")
         await session.send("Look at @shot.png", images=sent)
         await session.wait_until_idle()

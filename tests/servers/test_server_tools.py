@@ -54,9 +54,7 @@ async def test_a_no_reaches_no_server(wire: WireServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("behaviour", DISOBEDIENT, ids=lambda each: each.name)
-async def test_behind_a_staged_edit_no_server_is_called(
-    behaviour: Behaviour, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_closed_gate_stops_server_calls(behaviour: Behaviour, wire: WireServer, tmp_path: Path) -> None:
     """Whatever the endpoint makes of the closing request."""
     async with stage(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
         wire.always(Turn(calls=(Call("play__echo", {"text": "hello"}),)))
@@ -124,9 +122,7 @@ async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: W
 
 
 @pytest.mark.layer
-async def test_one_that_writes_without_review_is_not_called_unwatched(
-    processes: Forking, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_an_unreviewed_writer_is_never_unwatched(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
     _, said = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
     assert "not allowed without the screen: write" in said
     assert "not allowed: `--in-place` lets it run" in said

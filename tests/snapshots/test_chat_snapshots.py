@@ -39,7 +39,7 @@ from app.llm.values.types import Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.chat_bars import StatusLine
-from widgets.chat.folded_pastes import ComposerDraft
+from widgets.chat.composer_field import ComposerDraft
 
 NARROW = (80, 24)
 TALL = (80, 45)

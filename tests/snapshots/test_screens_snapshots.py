@@ -200,13 +200,17 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()),
     "settings": lambda app: SettingsScreen(
-        app.parts.preferences, app.parts.runtime, app.parts.connector, app.run_background, nothing
+        app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
     ),
     "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
-    "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
-    "trust": lambda app: TrustScreen(TrustSubject(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
-    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor),
-    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor),
+    "doctor": lambda app: DoctorScreen(
+        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
+    ),
+    "trust": lambda app: TrustScreen(
+        TrustSubject(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+    ),
+    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
+    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
     "setup": lambda app: SetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),

@@ -165,9 +165,7 @@ def test_without_a_terminal_it_says_so(tmp_path: Path) -> None:
     assert "needs a terminal" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
-    tmp_path: Path, temp: Path, processes: Forking
-) -> None:
+def test_the_external_editor_gets_terminal_and_text(tmp_path: Path, temp: Path, processes: Forking) -> None:
     environment = terminal_environment(tmp_path / "home", TMPDIR=str(temp), EDITOR="sed -i s/draft/letter/")
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
         terminal.wait_for("model may act", "signoff-demo")
@@ -185,9 +183,7 @@ def test_the_users_own_editor_gets_the_terminal_and_gives_the_text_back(
 @pytest.mark.parametrize(
     ("editor", "told"), [("/no/such/ed", "/no/such/ed cannot be started"), ("false", "exit code 1")]
 )
-def test_an_editor_that_does_not_do_gives_the_terminal_back(
-    tmp_path: Path, processes: Forking, editor: str, told: str
-) -> None:
+def test_a_failing_editor_gives_the_terminal_back(tmp_path: Path, processes: Forking, editor: str, told: str) -> None:
     environment = terminal_environment(tmp_path / "home", EDITOR=editor)
     with running_signoff(processes, "--demo", folder=tmp_path, environment=environment) as terminal:
         terminal.wait_for("model may act", "signoff-demo")
@@ -226,9 +222,7 @@ def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, proc
         (("--session", "none"), "signoff: There is no session 'none' here"),
     ],
 )
-def test_a_session_that_is_not_there_is_said_once_the_screen_is_gone(
-    tmp_path: Path, processes: Forking, words: tuple[str, ...], told: str
-) -> None:
+def test_an_unknown_session_is_named(tmp_path: Path, processes: Forking, words: tuple[str, ...], told: str) -> None:
     folder = tmp_path / "code"
     folder.mkdir()
     environment = terminal_environment(tmp_path / "home")

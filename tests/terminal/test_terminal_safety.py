@@ -55,9 +55,7 @@ def piped(folder: Path, home: Path, *arguments: str, stdin: bytes = b"") -> byte
     return done.stdout
 
 
-def test_what_a_patch_holds_is_seen_on_a_terminal_and_exact_in_a_pipe(
-    tmp_path: Path, home: Path, shown: Callable[..., bytes]
-) -> None:
+def test_patches_are_safe_on_terminals(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
     folder = tmp_path / "ws"
     piped(folder, home, "stage", stdin=PATCH)
     assert "␛[1A␛[2K␛]52;c;".encode() in shown("show", "P1")

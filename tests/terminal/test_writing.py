@@ -1,7 +1,9 @@
 """Writing in a real terminal: fast keys, pastes of both kinds, and a draft that outlives a kill."""
 
+import contextlib
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,10 +38,11 @@ def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path, pr
         assert server.last.messages[-1] == {"role": "user", "content": f"one\ntwo {huge} end!"}
 
 
-def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path, processes: Forking) -> None:
+def test_a_draft_outlives_a_kill(tmp_path: Path, processes: Forking, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     folder = tmp_path / "workspace"
     folder.mkdir()
-    with WireServer() as server:
+    with WireServer() as server, contextlib.closing(open_runtime(folder, {}, {})) as runtime:
         server.say("Hello yourself.")
         server.say("Thank you.")
         environment = terminal_environment(
@@ -51,7 +54,10 @@ def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path, processes: For
             terminal.wait_for("Hello yourself.")
             terminal.type("look at \x1b[200~" + BIG.replace("\n", "\r") + "\x1b[201~ and say")
             terminal.wait_for("[pasted 30 lines] and say")
-            terminal.settle(1.0)
+            drafts = partial(runtime.sessions.settings, "draft:")
+            terminal.wait_until(
+                lambda: any("and say" in draft for draft in drafts().values()), "the draft in the store"
+            )
             os.kill(terminal.pid, signal.SIGKILL)
             terminal.wait_for_exit()
         with running_signoff(processes, ".", "--continue", folder=folder, environment=environment) as terminal:
@@ -71,9 +77,7 @@ def reviewed(terminal: Terminal) -> None:
     terminal.settle(0.7)
 
 
-def test_a_paste_into_the_diff_decides_nothing_and_a_key_does(
-    processes: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paste_into_the_diff_is_dead(processes: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     with opened(processes, tmp_path) as terminal:
         stage(terminal)

@@ -11,11 +11,11 @@ import pytest
 from app.conversation.events import ProposalDecided
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.review_states import Item
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_aftermath import write_feedback
-from tests.ui.test_review_decisions import BIG, ready, small
+from tests.ui.test_review_decisions import small
 from tests.unit.doors.mcp_host import Host
 from tests.unit.images.pictures import png
 from tests.wire.server import WireServer
@@ -48,9 +48,7 @@ async def test_an_approval_in_the_app_ends_the_wait(tmp_path: Path, server: Wire
         assert "def hail" in run.file
 
 
-async def test_a_denial_in_the_app_reaches_the_agent_whole_and_no_other_model(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server: WireServer) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
         first, second = WORDS.split("\n")
         await write_feedback(run, first)
@@ -130,9 +128,7 @@ async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
 
 
 async def test_rows_are_not_told_apart_where_all_are_signoffs_own() -> None:
-    app = ReviewApp(of("P1", Origin(model="qwen3")), of("P2", Origin(model="qwen3")))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of("P1", Origin(model="qwen3")), of("P2", Origin(model="qwen3"))) as (app, _pilot):
         assert not any("signoff" in line for line in app.text().splitlines() if "●" in line)
 
 

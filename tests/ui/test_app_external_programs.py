@@ -16,8 +16,7 @@ from app.runtime.user_editor import EditorFailed
 from app.ui.screens.output_screens import ExternalDiffScreen
 from app.ui.terminal.attention import Attention
 from app.ui.terminal.external_editor import ExternalEditor
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import stage
+from tests.ui.running_app import Running, staged
 from tests.wire.server import WireServer
 from widgets.common.text_view import TextView
 from widgets.common.workbench_bars import KeyBar
@@ -47,8 +46,7 @@ def footer(run: Running) -> str:
 async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
-    async with running(tmp_path, server, external_diff=command) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, external_diff=command) as run:
         await run.review()
         await run.until(lambda: "Diff program" in footer(run), "the key")
         await run.pilot.press("D")
@@ -69,11 +67,8 @@ async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Pat
         assert run.proposals[0].state == "pending"
 
 
-async def test_where_none_is_set_the_key_is_not_offered_and_says_what_to_set(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         await run.review()
         assert "Diff program" not in footer(run)
         await run.pilot.press("D")
@@ -84,8 +79,7 @@ async def test_where_none_is_set_the_key_is_not_offered_and_says_what_to_set(
 async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
-    async with running(tmp_path, server, external_diff=command) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, external_diff=command) as run:
         await run.review()
         with run.runtime.database.transaction() as connection:
             connection.execute("DELETE FROM blobs")
@@ -94,21 +88,18 @@ async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path:
         await run.see("What greet.py was is not kept any more.")
 
 
-async def test_another_proposal_that_comes_up_meanwhile_is_not_shown_under_this_ones_name(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
-    async with running(tmp_path, server, external_diff=command) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, external_diff=command) as run:
         draft = run.runtime.service.draft("")
         draft.write("greet.py", "another = 1\n")
         run.runtime.service.stage(draft, "Another")
         await run.app.show_proposals()
         await run.review()
-        assert run.app.parts.behind_review is not None
+        assert run.app.controllers.review is not None
         for gone in (("P9", "greet.py"), ("P1", "gone.py")):
-            await run.app.parts.behind_review.decisions.outside.show(*gone)
+            await run.app.controllers.review.decisions.external_diffs.show(*gone)
         # The second key is there before anything that the first one wants is done.
         run.app.workbench.review.view.action_external_diff()
         run.app.workbench.review.action_next_proposal()

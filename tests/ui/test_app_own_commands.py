@@ -40,7 +40,7 @@ def user(tmp_path: Path) -> Path:
     return tmp_path / "user"
 
 
-async def test_it_is_offered_called_and_shown_as_it_was_typed(
+async def test_a_command_is_offered_and_shown(
     tmp_path: Path, user: Path, workspace: Path, server: WireServer
 ) -> None:
     server.script([Turn("All is well.")])
@@ -59,9 +59,7 @@ async def test_it_is_offered_called_and_shown_as_it_was_typed(
         await run.see("Be brief.")
 
 
-async def test_a_file_that_it_names_is_attached_as_by_a_message(
-    tmp_path: Path, user: Path, workspace: Path, server: WireServer
-) -> None:
+async def test_files_it_names_are_attached(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
     put(user, ".claude/commands/look.md", "Look at @$1 closely.")
     (workspace / "shot.png").write_bytes(png(4, 3))
     server.script([Turn("A button.")])
@@ -94,9 +92,7 @@ async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: P
         assert server.requests == []
 
 
-async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
-    tmp_path: Path, workspace: Path, server: WireServer
-) -> None:
+async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace: Path, server: WireServer) -> None:
     put(workspace, ".signoff/commands/ship.md", "Ship it.")
     server.script([Turn("Shipped.")])
     async with running(tmp_path, server) as run:
@@ -105,9 +101,9 @@ async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
         await run.see("/ship comes")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see(".signoff/commands/ship.md", "Ship it.", "Commands that wait for your trust: /ship")
+        await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
         await run.pilot.press("y")
-        await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
+        await run.until(lambda: "ship" in run.app.controllers.commands.own.known.commands, "the command")
         await run.say("/ship")
         assert of_role(server.requests[0], "user") == ["Ship it."]
         put(workspace, ".signoff/commands/ship.md", "Ship it to me.")
@@ -117,12 +113,12 @@ async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.pilot.press("y")
-        await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
+        await run.until(lambda: "ship" in run.app.controllers.commands.own.known.commands, "the command")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see("take the trust back")
+        await run.see("withdraw trust")
         await run.pilot.press("d")
-        await run.until(lambda: run.app.parts.commands.own.known.held == ("ship",), "no trust")
+        await run.until(lambda: run.app.controllers.commands.own.known.held == ("ship",), "no trust")
 
 
 async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
@@ -130,26 +126,22 @@ async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, se
     async with running(tmp_path, server) as run:
         await run.see("commands along: /ship")
     async with running(tmp_path, server) as run:
-        await run.until(lambda: run.app.parts.commands.own.known.held, "the look")
+        await run.until(lambda: run.app.controllers.commands.own.known.held, "the look")
         await run.painted()
         assert "/ship" not in run.text
 
 
-async def test_files_are_looked_at_when_a_command_is_begun(
-    tmp_path: Path, user: Path, workspace: Path, server: WireServer
-) -> None:
+async def test_files_are_read_on_use(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
-        await run.until(lambda: run.app.parts.commands.own.known.commands, "the first look")
+        await run.until(lambda: run.app.controllers.commands.own.known.commands, "the first look")
         put(user, ".claude/commands/newest.md", "New.")
         await run.write("/")
-        await run.until(lambda: "newest" in run.app.parts.commands.own.known.commands, "the second look")
+        await run.until(lambda: "newest" in run.app.controllers.commands.own.known.commands, "the second look")
         await run.write("newe")
         await run.see("› /newest")
 
 
-async def test_while_a_question_waits_a_command_does_not_answer_it(
-    tmp_path: Path, user: Path, workspace: Path, server: WireServer
-) -> None:
+async def test_a_command_answers_no_question(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
     server.call("ask_user", {"question": "Which one?"})
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
         await run.say("Go")
@@ -175,7 +167,7 @@ async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server
         (tmp_path / "user/.agents/skills/new").mkdir()
         (tmp_path / "user/.agents/skills/new/SKILL.md").write_text("---\ndescription: New.\n---\n")
         await run.command("skills")
-        await run.see("2 skills", "/new takes in the rest")
+        await run.see("2 skills", "/new loads the present ones")
         await run.pilot.press("escape")
         shutil.rmtree(tmp_path / "user")
         await run.command("skills")

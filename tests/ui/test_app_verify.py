@@ -14,9 +14,7 @@ __all__ = ["keys"]
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 
 
-async def test_what_no_review_covers_is_shown_and_staged_by_a_key(
-    tmp_path: Path, server: WireServer, keys: Path
-) -> None:
+async def test_unreviewed_commits_are_shown_and_staged(tmp_path: Path, server: WireServer, keys: Path) -> None:
     async with running(tmp_path, server) as app:
         project = Project(app.runtime.workspace.root, keys)
         await app.command("verify")

@@ -15,9 +15,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from tests.ui.screen_text import screen_text
-from widgets.common.containers import Column, Row
+from widgets.common.containers import Column, Row, StripView
 from widgets.common.splitter import Splitter
-from widgets.common.strip_view import StripView
 
 
 class Colourless(App[None]):
@@ -64,7 +63,7 @@ async def test_a_container_paints_what_textuals_paints(ours: type[Widget], textu
             assert (len({id(strip) for strip in painted(mine)}) == 1) == (not name)
 
 
-class Parted(App[None]):
+class Resized(App[None]):
     """A line of each kind."""
 
     def compose(self) -> ComposeResult:
@@ -73,7 +72,7 @@ class Parted(App[None]):
 
 
 async def test_the_line_between_panes_has_a_handle_in_its_middle_whichever_way_it_runs() -> None:
-    app = Parted()
+    app = Resized()
     async with app.run_test(size=(20, 20)):
         flat, upright = app.query(Splitter)
         assert flat.render_line(0).text == "─" * 8 + "═══" + "─" * 9
@@ -138,7 +137,7 @@ async def look(pilot: Pilot[None]) -> None:
 
 
 @pytest.mark.parametrize("act", [press, click, look])
-async def test_what_cannot_be_drawn_fails_when_a_test_acts_on_it(
+async def test_a_render_error_fails_the_test_that_acts(
     act: Callable[[Pilot[None]], Awaitable[None]],
 ) -> None:
     app, acted = OneWidget(), False

@@ -5,9 +5,9 @@ from textual.content import Content
 
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready
 from tests.ui.sample_diffs import stale
-from tests.ui.test_review_decisions import BIG, ready, small
+from tests.ui.test_review_decisions import small
 from tests.ui.test_review_outcomes import click_on
 from widgets.review import approval_pane, review_messages
 from widgets.review.review_wording import proposal_row

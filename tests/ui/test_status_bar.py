@@ -97,9 +97,7 @@ async def keep(run: Running, server: WireServer, listed: list[dict[str, Any]]) -
     await run.say("go on")
 
 
-async def test_the_list_is_one_row_unfolds_by_key_and_by_click_and_goes_when_all_is_done(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_list_unfolds_and_goes_when_all_is_done(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         bar = run.app.workbench.chat.todo_bar
         await run.command("todos")
@@ -117,9 +115,7 @@ async def test_the_list_is_one_row_unfolds_by_key_and_by_click_and_goes_when_all
         await run.until(lambda: not bar.display, "the bar to go")
 
 
-async def test_another_session_has_its_own_list_and_a_resumed_one_has_its_list_again(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_each_session_has_its_own_list(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await keep(run, server, todos("pending"))
         await run.see("To do 0/1")
@@ -130,9 +126,7 @@ async def test_another_session_has_its_own_list_and_a_resumed_one_has_its_list_a
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_a_long_list_shows_what_the_model_is_at_within_a_third_of_the_height(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_a_long_list_shows_the_current_item(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         await keep(run, server, todos(*["completed"] * 20, "in_progress", *["pending"] * 20))
         await run.pilot.press("ctrl+o")

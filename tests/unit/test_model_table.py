@@ -123,9 +123,7 @@ def test_what_cannot_be_set_is_one_line_that_names_it(tmp_path: Path, line: str,
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_a_capability_that_there_is_not_is_told_before_a_turn_goes_to_that_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_capability_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     root = tmp_path / "root"
     root.mkdir()
@@ -138,9 +136,7 @@ def test_a_capability_that_there_is_not_is_told_before_a_turn_goes_to_that_model
         runtime.close()
 
 
-def test_what_a_server_is_said_to_honour_and_is_no_such_thing_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_request_field_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
     with pytest.raises(NotConnected, match="no_such_field"):
@@ -148,9 +144,7 @@ def test_what_a_server_is_said_to_honour_and_is_no_such_thing_is_told(
     runtime.close()
 
 
-def test_a_file_that_became_unreadable_sets_nothing_for_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
     file = runtime.dirs.config_file

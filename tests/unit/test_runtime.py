@@ -79,9 +79,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_what_is_begun_to_be_kept_is_kept_also_where_nobody_waits_any_more(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     record, begun, go = runtime.sessions.create(), threading.Event(), threading.Event()
     append = runtime.sessions.append
 
@@ -165,7 +163,7 @@ def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatc
             assert typed_ahead.take_typed_lines() == ""
 
 
-async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
+async def test_without_a_terminal_none_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
@@ -197,9 +195,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
             assert typed_ahead.take_typed_lines() == "one\ntwo\n"
 
 
-async def test_a_request_waits_for_the_names_of_servers_only_so_long(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
     served = McpManager(runtime, lambda line: None)
     assert await served.offered_tools(None) == ExtraTools()

@@ -232,9 +232,7 @@ async def test_a_refusal_is_learned_from(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-async def test_at_most_one_answered_closing_request_on_every_endpoint(
-    server: WireServer, endpoint: Behaviour
-) -> None:
+async def test_at_most_one_answered_closing_request(server: WireServer, endpoint: Behaviour) -> None:
     server.behave(endpoint)
     server.always(Turn(calls=(Call("edit_file", {"path": "b.py"}),)))
     async with client_of(server, timeouts=Timeouts(closing=0.3 if endpoint is CLOSING_SILENT else 30)) as client:

@@ -23,11 +23,6 @@ from tests.wire.vendors import NOT_THERE
 ECHO = CommandForm(("echo",), open=True)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 class User:
     """Answers what is asked, each time with the next answer, the last one for ever."""
 
@@ -55,9 +50,7 @@ def summaries(on: Bench) -> list[str]:
     return [event.summary for event in on.events if isinstance(event, ToolResult)]
 
 
-async def test_without_a_form_only_the_very_same_is_allowed_for_the_session(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_without_a_form_only_the_same_command_is_allowed(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(
             on, ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION)
@@ -66,9 +59,7 @@ async def test_without_a_form_only_the_very_same_is_allowed_for_the_session(
         assert user.asked == ["echo a", "echo a", "echo b"]
 
 
-async def test_a_command_that_is_allowed_lets_no_secret_of_its_name_be_read(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         (on.root / ".env").write_text("KEY=1\n")
         form = CommandForm((".env",), open=True)
@@ -123,9 +114,7 @@ async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: Wir
         assert user.asked == ["echo a"]
 
 
-async def test_what_is_allowed_in_the_project_outlives_the_session_until_it_is_revoked(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         User(on, ConfirmationAnswer(allowed=True, span=PermissionScope.PROJECT, form=ECHO))
         await run(on, "echo a")
@@ -204,9 +193,7 @@ def heard(request: Request, words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", CALLS)
-async def test_words_with_a_denied_call_are_the_users_once_and_after_all_results(
-    server: WireServer, on: Bench, kind: str
-) -> None:
+async def test_words_of_a_denied_call_follow_all_results(server: WireServer, on: Bench, kind: str) -> None:
     call, fact = CALLS[kind]
     deny(on, kind, WORDS)
     server.turn(calls=[call, ("read_file", {"path": "greet.py"})])

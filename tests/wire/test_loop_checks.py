@@ -28,11 +28,6 @@ from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 @pytest.mark.layer
 async def test_a_failed_check_answers_the_step_once_and_opens_no_gate(server: WireServer, tmp_path: Path) -> None:
     root = prepared(tmp_path, TABLE + "feed = true\n")
@@ -77,9 +72,7 @@ async def test_an_untrusted_workspace_feeds_nothing(server: WireServer, tmp_path
 
 
 @pytest.mark.layer
-async def test_an_answer_that_comes_while_the_step_is_checked_waits_for_its_end(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_answer_during_the_checks_waits_for_them(server: WireServer, tmp_path: Path) -> None:
     prepared(tmp_path, TABLE + "feed = true\n")
     async with bench(server, tmp_path) as on:
         early: list[asyncio.Task[None]] = []
@@ -118,9 +111,7 @@ async def test_escape_ends_the_check_and_keeps_the_edit(server: WireServer, tmp_
 
 
 @pytest.mark.layer
-async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_started(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_step_waits_briefly_for_a_check_of_the_user(server: WireServer, tmp_path: Path) -> None:
     mark = new_mark()
     prepared(tmp_path, TABLE + "feed = true\nseconds = 0.1\n")
     async with bench(server, tmp_path) as on:
@@ -139,9 +130,7 @@ RUNS = "import os\n\n\ndef say(text):\n    os.system(text)\n"
 
 
 @pytest.mark.parametrize(("asked", "unasked"), [("Greet by greet.py", ["say.py"]), ("Greet less formally", [])])
-async def test_the_request_tells_which_files_it_does_not_name(
-    server: WireServer, tmp_path: Path, asked: str, unasked: list[str]
-) -> None:
+async def test_attention_names_files(server: WireServer, tmp_path: Path, asked: str, unasked: list[str]) -> None:
     server.behave(OBEYS)
     calls = (Call(*edit()), Call("write_file", {"path": "say.py", "content": RUNS}))
     server.model(lambda _: Turn("Done.", calls=calls))

@@ -38,9 +38,7 @@ def told(out: Path) -> list[dict[str, Any]]:
     return lines
 
 
-async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
-    tmp_path: Path, home: Path, server: WireServer
-) -> None:
+async def test_hooks_hear_events_and_the_model_does_not(tmp_path: Path, home: Path, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", *EVENTS))
     server.turn(calls=[edit(summary="Say hi")])
@@ -64,9 +62,7 @@ async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
     assert str(tmp_path / "out") not in bodies and "hook" not in bodies
 
 
-async def test_another_process_tells_of_what_it_does_and_no_window_twice(
-    tmp_path: Path, home: Path, hosted: Hosted, server: WireServer
-) -> None:
+async def test_each_process_runs_its_hooks(tmp_path: Path, home: Path, hosted: Hosted, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", "staged", "decided"))
     hosted.open_session.runtime.reload()
@@ -83,9 +79,7 @@ async def test_another_process_tells_of_what_it_does_and_no_window_twice(
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_the_workspaces_run_once_they_are_trusted_and_beside_the_users(
-    tmp_path: Path, home: Path, server: WireServer, trusted: bool
-) -> None:
+async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: WireServer, trusted: bool) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -121,9 +115,7 @@ def not_in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-async def test_an_open_app_shows_what_a_hook_has_taken_and_its_denial_is_the_agents(
-    server: WireServer, hosted: Hosted
-) -> None:
+async def test_the_app_shows_a_hooks_edit_and_denies_to_its_agent(server: WireServer, hosted: Hosted) -> None:
     agent = Agent("claude", hosted.root)
     text = FILE
     (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))

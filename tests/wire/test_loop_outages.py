@@ -20,11 +20,6 @@ from tests.wire.replies import BREAK, DONE, STALL, Reply, Turn, chunk, error, st
 from tests.wire.server import Request, WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def rename(on: Bench, old: str, new: str) -> None:
     with on.runtime.database.transaction() as connection:
         connection.execute(f"ALTER TABLE {old} RENAME TO {new}")
@@ -49,9 +44,7 @@ async def test_a_notice_that_cannot_be_recorded_is_shown_all_the_same(server: Wi
         assert failures(on) == ["Mind the gap."]
 
 
-async def test_a_turn_whose_end_cannot_be_recorded_either_says_why_it_ended(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
 
         def lose(request: Request) -> Turn:
@@ -112,9 +105,7 @@ class Silent(ToolSource):
         raise AssertionError
 
 
-async def test_servers_that_do_not_answer_are_waited_for_until_the_user_stops(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_retries_last_until_esc(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(server, tmp_path) as on:
         source = Silent()
         monkeypatch.setattr(on.session.ports.tools, "_source", source)
@@ -185,9 +176,7 @@ async def test_a_decision_in_another_process_ends_it_too(
     assert (len(server.requests), ends[-1]) == (asked, stopped)
 
 
-async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_short(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_feedback_does_not_cut_its_turns_closing_words(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()])
     server.say("It greets with Hi.")
     async with bench(server, tmp_path) as on:
@@ -201,9 +190,7 @@ async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_sh
         assert said[-1] == "It greets with Hey."
 
 
-async def test_a_closing_request_that_goes_on_is_heard_out(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.agent.turn._STALLED", PATIENCE)
     server.turn(calls=[edit()])
     slowly = (b": wait\n\n", BREAK) * 60

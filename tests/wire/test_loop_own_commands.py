@@ -31,9 +31,7 @@ async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireSe
         table.check()
 
 
-async def test_one_that_waits_its_turn_is_given_back_as_typed_or_said_with_its_wishes(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_queued_command_is_returned_as_typed(tmp_path: Path, server: WireServer) -> None:
     server.script([stream(chunk(text="Well"), STALL)])
     async with bench(server, tmp_path) as table:
         await table.session.send("hello")
@@ -92,9 +90,7 @@ async def test_a_list_in_quotes_is_taken_all_the_same(server: WireServer, tmp_pa
         assert result.todos is not None and len(result.todos) == 3
 
 
-async def test_a_compaction_keeps_the_list_and_says_it_once_as_the_program(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_compaction_keeps_the_list_as_system(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[("write_todos", {"todos": LIST[:1]})])
         server.turn(calls=[("write_todos", {"todos": LIST})])
@@ -131,9 +127,7 @@ def tools_of(request: Request) -> list[str]:
     return [tool["function"]["name"] for tool in request.body["tools"]]
 
 
-async def test_a_skill_outside_the_workspace_is_read_and_nothing_beside_it(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_only_the_folder_of_a_skill_is_read(tmp_path: Path, server: WireServer) -> None:
     folder = tmp_path / "home/config/skills/release"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\ndescription: How we release.\n---\nTag it, then run scripts/tag.sh.\n")

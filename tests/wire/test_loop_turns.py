@@ -162,9 +162,7 @@ def _said(events: list[Event]) -> list[str]:
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
 @settings(max_examples=at_most(25))
-def test_any_callers_at_once_get_one_turn_at_a_time(
-    runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]
-) -> None:
+def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]) -> None:
     async def go() -> None:
         session = open_session(runtime, Model(moods))
         sent: list[str] = []
@@ -235,9 +233,7 @@ async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenW
 
 
 @pytest.mark.parametrize("by", ["a key", "a message"])
-async def test_an_answer_in_the_moment_of_the_question_comes_after_the_end_of_its_turn(
-    runtime: OpenWorkspace, by: str
-) -> None:
+async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: OpenWorkspace, by: str) -> None:
     session = open_session(runtime, Model(["question"]))
     early: list[asyncio.Task[None]] = []
 
@@ -428,9 +424,7 @@ async def test_feedback_on_its_way_to_the_log_is_in_the_next_request(server: Wir
         on.check()
 
 
-async def test_feedback_that_comes_as_a_request_is_recorded_is_in_the_one_after_it(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_feedback_during_recording_is_in_the_next_request(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")
@@ -445,9 +439,7 @@ async def test_feedback_that_comes_as_a_request_is_recorded_is_in_the_one_after_
         on.check()
 
 
-async def test_no_payload_is_made_on_the_event_loop(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_payloads_use_a_thread(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a long history it takes half a second, in which no key would be dealt with."""
     made_on: list[threading.Thread] = []
 

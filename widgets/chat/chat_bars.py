@@ -18,7 +18,7 @@ from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import VERBS
 from widgets.chat.markdown.styled_lines import TEXT, seconds, shorten, width_of, wrap_text
-from widgets.common.key_hints import MAIN_BUTTON
+from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL = 0.125
@@ -57,10 +57,8 @@ class StatusLine(Widget):
         self,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = datetime.now,
-        *,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._clock = clock
         self._now = now
         self._phase = Phase.IDLE
@@ -216,7 +214,7 @@ _MARKS = {
     "in_progress": ("▸ ", "$text-accent bold", "$foreground"),
     "pending": ("· ", "$foreground 60%", "$foreground 80%"),
 }
-"""What stands before an item, in which style, and the style of its words."""
+"""The sign of an item, its style, and the style of the item's text, by status."""
 
 
 class TodoBar(Widget):
@@ -305,7 +303,7 @@ _LEAD = 5
 """Cells before an option: the mark of the chosen one and the number."""
 
 
-class QuestionBar(Widget):
+class QuestionBar(ClickTargets):
     """Numbered options of a question; the keys of the empty composer choose among them."""
 
     DEFAULT_CSS = """
@@ -327,8 +325,6 @@ class QuestionBar(Widget):
         self._question: QuestionEntry | None = None
         self._index = 0
         self._most_rows = 10
-        self._held: int | None = None
-        """The option on which the mouse button went down."""
 
     @property
     def question(self) -> QuestionEntry | None:
@@ -391,7 +387,6 @@ class QuestionBar(Widget):
         return min(self._most_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
-        """The options."""
         rows = self._option_rows(self.content_size.width)
         first = self._view(rows)
         lines: list[Content] = []
@@ -404,18 +399,12 @@ class QuestionBar(Widget):
             lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
         return Content("\n").join(lines)
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click begins."""
-        self._held = self._option_at(event)
+    async def click_target(self, target: int) -> None:
+        """Choose the option."""
+        self._pick(target)
 
-    def on_click(self, event: events.Click) -> None:
-        """Choose the option; to slide onto another one before letting go chooses none."""
-        held, self._held = self._held, None
-        if held is not None and event.button == MAIN_BUTTON and held == self._option_at(event):
-            event.stop()
-            self._pick(held)
-
-    def _option_at(self, event: events.MouseEvent) -> int | None:
+    def target_at(self, event: events.MouseEvent) -> int | None:
+        """Return the option under the mouse."""
         offset = event.get_content_offset(self)
         rows = self._option_rows(self.content_size.width)
         row = self._view(rows) + offset.y if offset is not None else len(rows)

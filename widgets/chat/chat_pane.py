@@ -71,7 +71,7 @@ class RefreshPace:
         """Characters of the call that is being written."""
         self._taken = -math.inf
         self._flooded = False
-        """What was shown last was of a flood."""
+        """Whether the last refresh showed a flood."""
         self._picture_took = 0.0
         self._typed = -math.inf
 
@@ -142,12 +142,6 @@ class ChatPane(Column):
     """
 
     @dataclass
-    class ProposalOpened(Message):
-        """The user wants to review a proposal."""
-
-        proposal_id: str
-
-    @dataclass
     class QuestionAnswered(Message):
         """The user has answered the model's question."""
 
@@ -157,12 +151,6 @@ class ChatPane(Column):
 
     class TurnOver(Message):
         """Control is back with the user: the model has answered, asked, staged or failed."""
-
-    @dataclass
-    class LinkOpened(Message):
-        """The user clicked a link in the model's text; the address is the model's."""
-
-        href: str
 
     def __init__(self, composer: Composer) -> None:
         super().__init__()
@@ -176,7 +164,7 @@ class ChatPane(Column):
         self._shown_from: Event | None = None
         """The first event of what is shown of a log."""
         self._filling: list[Update] | None = None
-        """What the session says while the whole of a long log is made ready."""
+        """Updates that arrive while a long log is laid out; None while none is."""
         self._sought = ""
         """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
@@ -186,7 +174,6 @@ class ChatPane(Column):
         """Loads what reads Markdown."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.transcript
         yield self.todo_bar
         yield self.status_line
@@ -408,18 +395,6 @@ class ChatPane(Column):
         if (question := self.question_bar.question) is not None:
             self.transcript.follow()
             self.post_message(self.QuestionAnswered(question.call, event.option))
-
-    @on(Transcript.ProposalOpened)
-    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
-        """Pass it on."""
-        event.stop()
-        self.post_message(self.ProposalOpened(event.proposal_id))
-
-    @on(Transcript.LinkOpened)
-    def open_link(self, event: Transcript.LinkOpened) -> None:
-        """Pass it on."""
-        event.stop()
-        self.post_message(self.LinkOpened(event.href))
 
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:

@@ -17,9 +17,8 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
-from widgets.chat.composer_field import Editor
-from widgets.chat.composer_lists import Popup, Queue, Suggestion
-from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
+from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
 from widgets.chat.path_index import PathIndex
 from widgets.common.containers import Column, Row
 
@@ -43,7 +42,6 @@ class Composer(Column):
         files: Gives the workspace's files, sorted; called and gone through on a thread.
         commands: Those that are offered, (name, title).
         more_commands: There may be others, which `set_commands` will tell of.
-        id: Of the widget.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
@@ -133,9 +131,8 @@ class Composer(Column):
         commands: Sequence[tuple[str, str]] = (),
         *,
         more_commands: bool = False,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._files = files
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
@@ -150,7 +147,7 @@ class Composer(Column):
         """How many texts of the history were given; the rest was sent since."""
         self._history_index = 0
         self._unsent = ComposerDraft("")
-        """What was being written when the user went into the history."""
+        """The draft from before the user went into the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Takes keys of an empty composer before anything else (the options of a question)."""
@@ -159,11 +156,10 @@ class Composer(Column):
         """Whether something waits in the review."""
         self.dropped = DroppedImages()
         self.editor = Editor(self._steer, self.dropped.mention_text)
-        self.popup = Popup()
-        self._queue = Queue()
+        self.popup = CompletionPopup()
+        self._queue = QueuedMessages()
 
     def compose(self) -> ComposeResult:
-        """Queue, choices, text field."""
         yield self._queue
         yield self.popup
         with Row(id="composer-row"):
@@ -171,7 +167,6 @@ class Composer(Column):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Show the hint."""
         self.set_placeholder(PLACEHOLDER)
 
     # What the app sets and asks.
@@ -301,7 +296,6 @@ class Composer(Column):
         self.editor.undo()
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self.editor.selection
         result = self.editor.replace("\n", start, end, maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
@@ -321,7 +315,7 @@ class Composer(Column):
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
-            self._queue.post_message(Queue.Wanted())
+            self._queue.post_message(QueuedMessages.Wanted())
             return True
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
@@ -452,8 +446,8 @@ class Composer(Column):
         """The latest first, each once."""
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
-    @on(Popup.Chosen)
-    def take_clicked(self, event: Popup.Chosen) -> None:
+    @on(CompletionPopup.Chosen)
+    def take_clicked(self, event: CompletionPopup.Chosen) -> None:
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)

@@ -22,16 +22,16 @@ class Suggestion(NamedTuple):
     """A row of the completion list."""
 
     value: str
-    """What accepting it gives; untrusted."""
+    """The text that is inserted when it is accepted; untrusted."""
     label: str
     note: str = ""
 
 
-class Popup(Widget):
+class CompletionPopup(Widget):
     """A list of suggestions, one of them highlighted; controlled by the composer, never focused."""
 
     DEFAULT_CSS = """
-    Popup {
+    CompletionPopup {
         display: none;
         height: auto;
         max-height: 9;
@@ -131,11 +131,11 @@ _LABEL = "queued  "
 _HINT = ("↑", " takes back")
 
 
-class Queue(Widget):
+class QueuedMessages(Widget):
     """A row for each queued message; a click, or Up in the empty composer, takes all back."""
 
     DEFAULT_CSS = """
-    Queue {
+    QueuedMessages {
         display: none;
         height: auto;
         padding: 0 1 0 2;

@@ -79,7 +79,7 @@ class EntryBuilder:
     def __init__(self) -> None:
         self._events = 0
         self._turn = ""
-        """What keys of a response have in front, so that they are the same where but the end of a log was read."""
+        """Prefix of the keys of a response: the same if only the end of a log was read."""
         self._response = 0
         self._answer = ""
         self._reasoning = ""

@@ -21,7 +21,7 @@ from widgets.chat.markdown.highlighted_code import load_lexers
 from widgets.chat.markdown.styled_lines import StyledLine, slice_spans, visible
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
 from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
-from widgets.common.strip_view import StripView
+from widgets.common.containers import StripView
 from widgets.common.text_colours import selection_style
 
 _STEP = 3
@@ -397,7 +397,6 @@ class Transcript(StripView, can_focus=True):
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selection."""
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -443,19 +442,15 @@ class Transcript(StripView, can_focus=True):
             self.follow()
 
     def action_cursor_up(self) -> None:
-        """Move to the entry above."""
         self._step(-1)
 
     def action_cursor_down(self) -> None:
-        """Move to the entry below."""
         self._step(1)
 
     def action_page_up(self) -> None:
-        """Scroll one screen up."""
         self._page(-1)
 
     def action_page_down(self) -> None:
-        """Scroll one screen down."""
         self._page(1)
 
     def _page(self, direction: int) -> None:
@@ -464,7 +459,6 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def action_top(self) -> None:
-        """Move to the first entry."""
         self._go_to(0)
         self.move_cursor(0)
 

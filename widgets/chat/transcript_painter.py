@@ -54,7 +54,7 @@ _RULES: dict[str, str] = {
     "code-type": "color: $text-secondary;",
     "cursor": "background: $foreground 8%;",
 }
-"""What each role looks like; a role is the component class `chat--ROLE`."""
+"""CSS of each role; a role is the component class `chat--ROLE`."""
 
 COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
 

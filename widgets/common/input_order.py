@@ -65,7 +65,7 @@ class OnScreenClock:
 
 
 Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
-"""What the user does; also to leave the terminal and to come back, since that moves the focus."""
+"""Input events; leaving the terminal and coming back count too, since they move the focus."""
 
 _ROUNDS = 12
 """Ways up, at most: more than any key of ours needs, in case that messages of others never cease."""
@@ -122,7 +122,7 @@ class InputOrder:
         self._waiting: deque[events.Event] = deque()
         self._followed: FollowedEvent | None = None
         self._event: events.Event | None = None
-        """What is being dealt with."""
+        """The event that is being handled."""
         self._done = asyncio.Event()
         """Set while nothing is in hand."""
         self._done.set()
@@ -263,7 +263,7 @@ class FollowedEvent:
         self._done = done
         self.event = event
         self.focused = app.focused if app.screen_stack else None
-        """Who had the focus when it came."""
+        """The widget that had the focus when the event arrived."""
         self._pointer = (event.x, event.y) if isinstance(event, events.MouseEvent) else None
         self._concerned = dict.fromkeys(self._targets())
         self._rest: list[DOMNode] = []

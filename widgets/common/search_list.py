@@ -21,11 +21,11 @@ class Choice:
     """An entry of a list, of one or more lines."""
 
     key: str
-    """What it stands for."""
+    """Identifies the choice."""
     label: Content
-    """What is shown."""
+    """The text in the list."""
     words: str
-    """What a search looks at."""
+    """The text that a search matches."""
 
 
 class SearchList(Vertical):
@@ -36,7 +36,6 @@ class SearchList(Vertical):
         empty: Said where there is no choice at all.
         unmatched: Said where none matches what was typed.
         asks: The list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
-        id: Of the widget.
     """
 
     DEFAULT_CSS = """
@@ -93,9 +92,8 @@ class SearchList(Vertical):
         empty: str = "There is nothing here.",
         unmatched: str = "Nothing matches.",
         asks: bool = False,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self._empty = empty
         self._unmatched = unmatched
         self._asks = asks
@@ -114,7 +112,6 @@ class SearchList(Vertical):
         yield self._nothing
 
     def on_mount(self) -> None:
-        """Focus the field."""
         self._field.focus()
 
     def set_query(self, text: str) -> None:

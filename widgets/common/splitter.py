@@ -41,7 +41,6 @@ class Splitter(Widget):
 
         @property
         def control(self) -> "Splitter":
-            """The line."""
             return self.splitter
 
     @dataclass
@@ -52,7 +51,6 @@ class Splitter(Widget):
 
         @property
         def control(self) -> "Splitter":
-            """The line."""
             return self.splitter
 
     def __init__(self, *, upright: bool = False) -> None:

@@ -69,19 +69,19 @@ class TextView(ScrollView, can_focus=True):
     }
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._lines: list[TextLine] = []
         self._rows: list[tuple[int, int, int]] = []
         """Line, and from and to which of its characters."""
         self._first_rows: list[int] = []
         self._width = 0
         self.query_text = ""
-        """What is looked for and lit; lower-case text matches both cases."""
+        """The query whose matches are highlighted; lower-case text matches both cases."""
         self._matches: list[int] = []
         """Lines that have it."""
         self._match: int | None = None
-        """Which of these was gone to last."""
+        """Index of the match that the view went to last."""
 
     def set_lines(self, lines: Sequence[TextLine]) -> None:
         """Show these lines from the top."""
@@ -168,7 +168,6 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one row."""
         width, row = self.size.width, y + self.scroll_offset.y
         base = self.rich_style
         if row >= len(self._rows):
@@ -194,19 +193,15 @@ class TextView(ScrollView, can_focus=True):
         return Style(color=self.get_component_rich_style(f"text--{role}").color)
 
     def action_step(self, by: int) -> None:
-        """Scroll one row."""
         self.scroll_relative(y=by, animate=False, force=True)
 
     def action_page(self, by: int) -> None:
-        """Scroll one page."""
         self.scroll_relative(y=by * max(1, self.size.height - 2), animate=False, force=True)
 
     def action_top(self) -> None:
-        """Scroll to the start."""
         self.scroll_to(y=0, animate=False, force=True)
 
     def action_bottom(self) -> None:
-        """Scroll to the end."""
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
 

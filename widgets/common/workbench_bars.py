@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.style import Style
-from textual.widget import Widget
 
 from app.conversation.token_totals import TokenTotals
 from app.keys.actions import ACTIONS, Action
@@ -24,7 +23,7 @@ from widgets.common.figures import (
     format_tokens,
     join_parts,
 )
-from widgets.common.key_hints import MAIN_BUTTON, HintLine, KeyHint, Placed
+from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, Placed
 
 if TYPE_CHECKING:
     from textual.binding import ActiveBinding
@@ -42,7 +41,7 @@ _TABS: tuple[tuple[Pane, str, str], ...] = (
 )
 
 
-class PaneTabs(Widget):
+class PaneTabs(ClickTargets):
     """Shows the panes, which one is visible and how much waits; a click shows another."""
 
     DEFAULT_CSS = """
@@ -65,11 +64,8 @@ class PaneTabs(Widget):
     """Whether the model cannot go on without the user's permission."""
     unread: reactive[bool] = reactive(False)
     """Whether the model has handed back while another pane than the chat was shown."""
-    _held: Pane | None = None
-    """The tab on which the mouse button went down."""
 
     def render(self) -> Content:
-        """The tabs."""
         return Content("").join(content for _, content in self._tabs())
 
     def mark_unread(self) -> None:
@@ -81,21 +77,16 @@ class PaneTabs(Widget):
         if shown == "chat":
             self.unread = False
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click starts."""
-        self._held = self._tab_at(event.x)
-
-    def on_click(self, event: events.Click) -> None:
+    async def click_target(self, target: Pane) -> None:
         """Show the pane of the clicked tab."""
-        pane, self._held = self._held, None
-        if pane is not None and event.button == MAIN_BUTTON and pane == self._tab_at(event.x):
-            self.post_message(self.Chosen(pane))
+        self.post_message(self.Chosen(target))
 
-    def _tab_at(self, column: int) -> Pane | None:
+    def target_at(self, event: events.MouseEvent) -> Pane | None:
+        """Return the pane of the tab under the mouse."""
         position = 0
         for pane, content in self._tabs():
             position += content.cell_length
-            if column < position:
+            if event.x < position:
                 return pane
         return None
 
@@ -148,12 +139,12 @@ class StatusValues(NamedTuple):
     denials: int = 0
     """Denials in a row without an approval between."""
     asks: Literal["", "permission", "question"] = ""
-    """What the model cannot go on without."""
+    """The answer that the model waits for."""
     answer_key: str = ""
     """The key that answers it, or leads to where it is answered."""
 
 
-class StatusBar(Widget):
+class StatusBar(ClickTargets):
     """One line that drops its least important parts when narrow.
 
     A click on the gate leads to its policy, on what waits to the approvals, on the model to the choice of models.
@@ -171,8 +162,6 @@ class StatusBar(Widget):
     status: reactive[StatusValues] = reactive(StatusValues())
     hovered: reactive[str] = reactive("")
     """The action under the mouse."""
-    _held = ""
-    """The action on which the mouse button went down."""
 
     def render(self) -> Content:
         """Render as many whole parts as fit."""
@@ -188,19 +177,15 @@ class StatusBar(Widget):
         self.hovered = event.style.meta.get(_ACTION, "")
 
     def on_leave(self) -> None:
-        """Remove the highlight."""
         self.hovered = ""
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click starts."""
-        self._held = event.style.meta.get(_ACTION, "")
+    def target_at(self, event: events.MouseEvent) -> str | None:
+        """Return the action of the part under the mouse."""
+        return event.style.meta.get(_ACTION)
 
-    async def on_click(self, event: events.Click) -> None:
+    async def click_target(self, target: str) -> None:
         """Go where the clicked part leads."""
-        action, self._held = self._held, ""
-        if action and event.button == MAIN_BUTTON and event.style.meta.get(_ACTION) == action:
-            event.stop()
-            await self.run_action(action)
+        await self.run_action(target)
 
     def _parts(self) -> list[LinePart]:
         """Return all parts, from left to right."""
@@ -297,7 +282,6 @@ class KeyBar(HintLine):
     """In their order: the hint, how soon it is left out (1 is never), and whether it works everywhere."""
 
     def on_mount(self) -> None:
-        """Follow the focus."""
         self.screen.bindings_updated_signal.subscribe(self, self._follow)
 
     def _follow(self, screen: Screen[object]) -> None:

@@ -34,7 +34,7 @@ LEAD = 60
 _KEPT = 60
 
 _SEPARATOR = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""What Textual's editor takes for the end of a line, and no file does."""
+"""Line ends for Textual's editor that are no line ends in a file."""
 _GLYPHS = {"\r": "␍", "\v": "␋", "\f": "␌", "\x1c": "␜", "\x1d": "␝", "\x1e": "␞"}
 _PRIVATE = range(0xE000, 0xF900)
 """Characters that stand for nothing (Unicode, private use area)."""
@@ -222,7 +222,7 @@ class ConflictEditor(CodeEditor):
         self._roles: dict[int, str] = {}
         """The component class of each line in a block."""
         self._words: dict[int, str] = {}
-        """What is shown behind a marker."""
+        """Text shown after a conflict marker, by line."""
 
     def show_conflict(self, conflict: FileConflict) -> None:
         """Show another conflict file."""

@@ -60,7 +60,7 @@ class CodePosition(NamedTuple):
     number: int
     """Line of that side, from 0."""
     part: int
-    """Which terminal line of a wrapped row."""
+    """Index of the terminal line within a wrapped row."""
     y: int
     """Terminal line in the whole diff."""
     cursor: tuple[str, ...]

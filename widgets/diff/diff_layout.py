@@ -34,7 +34,7 @@ class RowPart(NamedTuple):
     """The row, from 0."""
     row: Row
     part: int
-    """Which line of a wrapped row, from 0."""
+    """Index of the terminal line within a wrapped row, from 0."""
 
 
 class Landmarks:
@@ -107,7 +107,6 @@ class DiffLayout:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows."""
         return self._rows[-1]
 
     @property

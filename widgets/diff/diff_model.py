@@ -40,10 +40,10 @@ class DiffModel:
         self.plain_text = False
         """Whether plain lines are shown, without a cursor."""
         self.message = ""
-        """What is said in the middle, where nothing else is shown."""
+        """Message in the middle of an empty preview."""
         self.comments: tuple[Comment, ...] = ()
         self.notes: tuple[NoteRow, ...] = ()
-        """What stands above the first file, under what the proposal says itself."""
+        """Notes above the first file, below those of the proposal."""
         self.shape = DiffShape()
         self.split_wanted: bool | None = None
         """Whether the two sides shall stand side by side; None goes by the width."""
@@ -54,9 +54,9 @@ class DiffModel:
         self.space_key = ""
         """The key that turns that, as notes name it."""
         self.spaces: HiddenWhitespace | None = None
-        """What can be left out of the change; None as long as nobody has looked."""
+        """Changes that can be hidden; None as long as they are not computed."""
         self.left_out = HiddenWhitespace()
-        """What is left out of it."""
+        """Changes that are hidden now."""
         self.scene = RenderContext()
         self.rows = DiffLayout()
         self._numbers: Mapping[int, int] = {}

@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, text_of
 from widgets.diff.code_painter import find_occurrences
-from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import LineRow, SourceLine, row_of
 
@@ -87,7 +87,6 @@ class SearchBar(Horizontal):
         self.post_message(SearchBar.Finished(event.value))
 
     def action_leave(self) -> None:
-        """End the search."""
         self.remove_class("shown")
         self.field.value = ""
         self.post_message(SearchBar.Finished(""))
@@ -95,8 +94,6 @@ class SearchBar(Horizontal):
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
-
-Job = Callable[[], Awaitable[None]]
 
 
 class SearchMatch(NamedTuple):
@@ -168,17 +165,13 @@ class DiffSearch:
     Args:
         sheet: Its change is searched, and its scene shows what was found.
         cursor: From it on the first is looked for.
-        run: Runs the search of a large change in the place of the one before.
-        changed: Called when a search begins or has its result.
+        view: Runs the search of a large change, and hears of the result.
     """
 
-    def __init__(
-        self, sheet: DiffModel, cursor: DiffCursor, run: Callable[[Job], None], changed: Callable[[], None]
-    ) -> None:
+    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
         self._sheet = sheet
         self._cursor = cursor
-        self._run = run
-        self._changed = changed
+        self._view = view
         self.forget()
 
     def forget(self) -> None:
@@ -191,7 +184,7 @@ class DiffSearch:
         self.running = False
         """Whether a thread is at it."""
         self.current: int | None = None
-        """Which of the found lines the cursor was sent to last."""
+        """Index of the match that the cursor was moved to last."""
         self.wanted_step = 0
         """The step that was wanted before there was a result."""
 
@@ -203,10 +196,10 @@ class DiffSearch:
         scene.found = None
         self.running = bool(query) and sum(len(diff.new) for diff in diffs) > SEARCHED_AT_ONCE
         if self.running:
-            self._run(partial(self._search_beside, diffs, query))
+            self._view.run_job("search", partial(self._search_beside, diffs, query))
         else:
             self.found, self.matches = _found_and_counted(diffs, query)
-        self._changed()
+        self._view.search_changed()
 
     async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
         """Search in a thread, which ends early if something else is searched for meanwhile."""
@@ -217,7 +210,7 @@ class DiffSearch:
         found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
         if wanted():
             self.running, self.found, self.matches = False, found, matches
-            self._changed()
+            self._view.search_changed()
 
     def step(self, by: int) -> SearchMatch | None:
         """The next line that was found, or the one before (-1); at first, the first from the cursor on."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import ClassVar
 
 from rich.style import Style
@@ -23,12 +22,12 @@ from widgets.common.text_colours import selection_style
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffShape
 from widgets.diff.diff_colours import COMPONENTS, DIFF_CSS
-from widgets.diff.diff_cursor import CursorBookmark, DiffCursor
+from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import FrameState, LineRenderer
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
-from widgets.diff.diff_search import DiffSearch, Job
+from widgets.diff.diff_search import DiffSearch
 from widgets.diff.line_selection import LineSelection, PickedLines, copied_text, line_at, word_at
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
@@ -127,15 +126,15 @@ class DiffView(ScrollView, can_focus=True):
         self.sheet = DiffModel()
         self.canvas = LineRenderer(self.sheet, self._look_up)
         self.cursor = DiffCursor(self.sheet, self)
-        self.picking = LineSelection(self.sheet, self.cursor, self.repaint)
-        self.search = DiffSearch(self.sheet, self.cursor, partial(self._run, "search"), self._search_changed)
+        self.picking = LineSelection(self.sheet, self.cursor, self)
+        self.search = DiffSearch(self.sheet, self.cursor, self)
         self.on_screen = SeenRecorder(self.sheet, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever some of it has been painted."""
-        self._background = BackgroundJobs(self.sheet, self._run, self.redraw, self._grown, self.relayout)
+        self._background = BackgroundJobs(self.sheet, self)
         self._frame: FrameState | None = None
         self._size_in_sight = Size(0, 0)
-        """What it had when it had any."""
+        """The last size that was not empty."""
         self._to_read = 0
         """How many of the plain lines have to be read."""
         self._goes_to_hunk = False
@@ -329,7 +328,8 @@ class DiffView(ScrollView, can_focus=True):
         """Set the scroll range to the present lines and their width."""
         self.virtual_size = self.sheet.size
 
-    def _grown(self) -> None:
+    def take_growth(self) -> None:
+        """Take more lines, or wider ones, into the scroll range."""
         self.fit()
         self.post_message(self.ViewMoved())
 
@@ -395,14 +395,14 @@ class DiffView(ScrollView, can_focus=True):
         self.drawn()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the selected text."""
         self.redraw()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected source text, without line numbers and signs."""
         return copied_text(self.rows, self.sheet.scene, selection), "\n"
 
-    def _run(self, name: str, job: Job) -> None:
+    def run_job(self, name: str, job: Job) -> None:
+        """Run a job in the place of the one before under that name."""
         self.run_worker(job, group=name, exclusive=True, exit_on_error=False, description=name)
 
     # Cursor
@@ -428,7 +428,8 @@ class DiffView(ScrollView, can_focus=True):
 
     # Search
 
-    def _search_changed(self) -> None:
+    def search_changed(self) -> None:
+        """Show the state of the search, and go to the wanted match."""
         self.repaint()
         if not self.search.running and self.search.wanted_step:
             self.go_to_match(self.search.wanted_step)
@@ -455,43 +456,33 @@ class DiffView(ScrollView, can_focus=True):
     # Moving
 
     def action_cursor_down(self) -> None:
-        """Next row."""
         self.cursor.step(1)
 
     def action_cursor_up(self) -> None:
-        """Previous row."""
         self.cursor.step(-1)
 
     def action_page_down(self) -> None:
-        """Next page."""
         self.cursor.page(1)
 
     def action_page_up(self) -> None:
-        """Previous page."""
         self.cursor.page(-1)
 
     def action_top(self) -> None:
-        """First row."""
         self.cursor.to_top()
 
     def action_bottom(self) -> None:
-        """Last row."""
         self.cursor.to_end()
 
     def action_next_hunk(self) -> None:
-        """Next hunk."""
         self.cursor.jump("hunks", 1)
 
     def action_previous_hunk(self) -> None:
-        """Previous hunk."""
         self.cursor.jump("hunks", -1)
 
     def action_next_file(self) -> None:
-        """Next file."""
         self.cursor.jump("files", 1)
 
     def action_previous_file(self) -> None:
-        """Previous file."""
         self.cursor.jump("files", -1)
 
     def action_next_unseen(self) -> None:
@@ -613,16 +604,13 @@ class DiffView(ScrollView, can_focus=True):
     # Search
 
     def action_search(self) -> None:
-        """Search in the diff."""
         if self.diffs:
             self.post_message(self.SearchWanted())
 
     def action_search_next(self) -> None:
-        """Next match."""
         self.go_to_match(1)
 
     def action_search_previous(self) -> None:
-        """Previous match."""
         self.go_to_match(-1)
 
     # Picking lines

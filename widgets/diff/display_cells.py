@@ -235,7 +235,7 @@ _LEAST = 60
 
 _WRAPPED_BESIDE = 120
 _WRAPPED_LEAST = 600
-"""The same where lines wrap, which shows all that is kept."""
+"""The same for wrapped lines."""
 
 _HEAD = 400
 """Characters kept of an unchanged line that wraps."""

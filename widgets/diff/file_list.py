@@ -88,7 +88,6 @@ class FileList(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One file."""
         number = y + self.scroll_offset.y
         width = self.scrollable_content_region.width
         style = self.view.get_visual_style
@@ -131,11 +130,9 @@ class FileList(ScrollView, can_focus=True):
     # Keys and mouse
 
     def action_cursor_down(self) -> None:
-        """The next file."""
         self.view.cursor.go_to_file(min(self._current + 1, len(self._shown) - 1))
 
     def action_cursor_up(self) -> None:
-        """The file before."""
         self.view.cursor.go_to_file(max(0, self._current - 1))
 
     def action_hide(self) -> None:

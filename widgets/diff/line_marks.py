@@ -10,6 +10,7 @@ from app.concurrency import giving_way
 from app.proposals.text.line_comparison import (
     are_similar,
     changed_words,
+    equal_ends,
     only_space_differs,
     pair_lines,
     pairs_in_order,
@@ -17,7 +18,6 @@ from app.proposals.text.line_comparison import (
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
 from app.text.deceiving_text import find_lookalikes
-from widgets.common.same_start import common_prefix_length
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
 
@@ -310,10 +310,8 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
-    """Everything between the common start and the common end, by bisection."""
-    head = common_prefix_length(old, new)
-    rest = min(len(old), len(new)) - head
-    tail = min(rest, common_prefix_length(old[::-1], new[::-1]))
+    """Return the ranges between the common start and the common end."""
+    head, tail = equal_ends(old, new)
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 

@@ -1,7 +1,6 @@
 """Picking lines out of a diff: from where it began to the cursor, or by a selection with the mouse."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.geometry import Offset
@@ -12,7 +11,7 @@ from app.review.hunk_lines import Side
 from app.review.seen import changed_lines
 from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
-from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row
@@ -126,16 +125,16 @@ class PickedLines:
     hunks: frozenset[str]
     """Ids of the hunks that they are of."""
     whole: frozenset[str]
-    """Those of them of which all lines were picked."""
+    """Ids of the hunks whose lines were all picked."""
 
 
 class LineSelection:
     """Knows the lines that the next Space is about."""
 
-    def __init__(self, sheet: DiffModel, cursor: DiffCursor, repaint: Callable[[], None]) -> None:
+    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
         self._sheet = sheet
         self._cursor = cursor
-        self._repaint = repaint
+        self._view = view
         self.start: int | None = None
         """The row from which on lines are picked, up to the cursor."""
 
@@ -152,7 +151,7 @@ class LineSelection:
         """Begin to pick at a row, or stop it."""
         if row != self.start and self._sheet.diffs:
             self.start = row
-            self._repaint()
+            self._view.repaint()
 
     def toggle(self) -> None:
         """Begin to pick at the cursor, or stop it."""

@@ -82,7 +82,7 @@ class RenderContext:
     opened: frozenset[SourceLine] = frozenset()
     """Lines that are shown whole, however long they are."""
     query: str = ""
-    """What is searched for; lower-case text matches both cases."""
+    """The search query; lower-case text matches both cases."""
     found: SourceLine | None = None
     """The line of the current match."""
     _look: tuple[object, ...] = ()

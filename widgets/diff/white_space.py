@@ -199,7 +199,7 @@ class HiddenWhitespace:
     """The hunks that change white space, with their other changes."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
-    """What there is to show of a hunk; nothing of one that changes white space alone."""
+    """The parts of a hunk to show; empty for a hunk that changes only white space."""
     lines: Mapping[HunkKey, int] = field(default_factory=dict)
     """How many of its lines are left out."""
     indented: Mapping[int, int] = field(default_factory=dict)

@@ -68,7 +68,6 @@ class WritingArea(TextArea):
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self.selection
         self.replace("\n", start, end, maintain_selection_offset=False)
 
@@ -112,49 +111,39 @@ class WritingField(Vertical):
     """
 
     @dataclass
-    class Typed(Message):
+    class FieldMessage(Message):
+        """A message about the text of a field."""
+
+        field: "WritingField"
+        subject: str
+
+        @property
+        def control(self) -> "WritingField":
+            return self.field
+
+    @dataclass
+    class Typed(FieldMessage):
         """The text is different now."""
 
-        field: "WritingField"
-        subject: str
         text: str
 
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
-
     @dataclass
-    class Sent(Message):
+    class Sent(FieldMessage):
         """The user sent the text."""
 
-        field: "WritingField"
-        subject: str
         text: str
 
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
-
     @dataclass
-    class Closed(Message):
+    class Closed(FieldMessage):
         """The user closed the field; the listener keeps the draft."""
 
-        field: "WritingField"
-        subject: str
         draft: str
-
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
 
     def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
-        """What the text is about: whatever `is_open` was given."""
+        """Key of the item that the text is about."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="writing--title", markup=False)

@@ -117,7 +117,6 @@ class ReviewQueue(ScrollView, can_focus=True):
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        """One item."""
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if line >= len(self._keys):
             return Strip.blank(width, self.rich_style)
@@ -157,7 +156,6 @@ class ReviewQueue(ScrollView, can_focus=True):
         self.action_move_to(0 if self._cursor is None else self._cursor + 1)
 
     def action_cursor_up(self) -> None:
-        """The item before."""
         self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
 
     def action_page(self, by: int) -> None:

@@ -21,9 +21,8 @@ from app.keys.keymap import first_key
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, lines_of
 from app.review.review_state import ReviewState
-from widgets.chat.composer_field import Editor
+from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
-from widgets.chat.folded_pastes import ComposerDraft
 from widgets.chat.markdown.styled_lines import shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
@@ -55,7 +54,7 @@ class PanelTopic:
     """The lines that the user picked, with their signs."""
 
 
-class Answers(Transcript, can_focus=False):
+class ThreadTranscript(Transcript, can_focus=False):
     """The side thread; it scrolls while the field has the focus."""
 
 
@@ -76,8 +75,8 @@ class AskPanel(Column):
         background: $surface;
         &.shown { display: block; }
         &.-thread { height: 1fr; min-height: 8; }
-        Answers { display: none; height: 1fr; background: $surface; }
-        &.-thread Answers { display: block; }
+        ThreadTranscript { display: none; height: 1fr; background: $surface; }
+        &.-thread ThreadTranscript { display: block; }
         .asking--title {
             height: 1;
             padding: 0 1;
@@ -119,13 +118,12 @@ class AskPanel(Column):
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = Editor(self._steer)
-        self._answers = Answers()
+        self._answers = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
-        """What is being written, by thread."""
+        """Unsent questions, by thread."""
         self._waits = self._answered = self._had_keys = False
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield Static(classes="asking--title", markup=False)
         yield self._answers
         yield self._editor
@@ -384,7 +382,6 @@ class AskPanel(Column):
         self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self._editor.selection
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 

@@ -9,7 +9,7 @@ from app.proposals.values.models import FileDiff
 from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import SourceLine
-from widgets.review.review_wording import QUIET, KeyOf, chip, safe
+from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe
 
 _GAP = "   "
 _SIGNS = {
@@ -49,19 +49,10 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
         if not width or line.cell_length <= width:
             return [line]
     line = gap.join(full)
-    return [*([line] if line.cell_length <= width else _filled(brief, width)), *([gap.join(chips)] if chips else [])]
-
-
-def _filled(parts: Sequence[Content], width: int) -> list[Content]:
-    """As many on each line as there is room for."""
-    lines = [parts[0]]
-    for part in parts[1:]:
-        line = lines[-1] + _GAP + part
-        if line.cell_length <= width:
-            lines[-1] = line
-        else:
-            lines.append(part)
-    return lines
+    return [
+        *([line] if line.cell_length <= width else fill_lines(brief, width, _GAP)),
+        *([gap.join(chips)] if chips else []),
+    ]
 
 
 def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:

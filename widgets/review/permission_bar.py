@@ -22,7 +22,7 @@ from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
-from widgets.common.key_hints import MAIN_BUTTON
+from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
@@ -33,7 +33,7 @@ ALONE_SECONDS = 0.6
 
 _ANSWERS = ("approve", "deny", "allow_session")
 _WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
-"""What yes and no are called, where that is something else than to allow and to deny."""
+"""Labels of yes and no for kinds of requests where they are not allow and deny."""
 _SHARE = 0.4
 """Of the height of the terminal, which what is asked may take."""
 _TOO_EARLY = "It came before this was on the screen."
@@ -51,7 +51,7 @@ class _Typed(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class PermissionBar(ComposerQuestion):
+class PermissionBar(ComposerQuestion, ClickTargets):
     """The whole permission request, and the keys of the empty composer that answer it.
 
     Args:
@@ -74,8 +74,6 @@ class PermissionBar(ComposerQuestion):
 
     alone_seconds = ALONE_SECONDS
     """For how long nothing may follow a key that answers."""
-    _held: str | None = None
-    """The action of the chip on which the mouse button went down."""
 
     def __init__(
         self,
@@ -281,16 +279,11 @@ class PermissionBar(ComposerQuestion):
 
     # Mouse
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember the chip on which a click begins."""
-        self._held = event.style.meta.get(ACTION)
+    def target_at(self, event: events.MouseEvent) -> str | None:
+        """Return the action of the chip under the mouse."""
+        return event.style.meta.get(ACTION)
 
-    def on_click(self, event: events.Click) -> None:
-        """A click on a chip answers at once, if it stood there for a moment."""
-        action, self._held = self._held, None
-        shown = self._shown
-        if action is None or shown is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
-            return
-        event.stop()
-        if self.guard.is_over and self._is_seen:
-            self._review.answer_by_name(shown[0], action)
+    async def click_target(self, target: str) -> None:
+        """Answer at once, if the chip stood there for a moment."""
+        if (shown := self._shown) is not None and self.guard.is_over and self._is_seen:
+            self._review.answer_by_name(shown[0], target)

@@ -1,10 +1,9 @@
 """Controls what the diff pane shows of the current item, so that a key never decides on anything else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from textual.content import Content
-from textual.message import Message
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
@@ -12,12 +11,12 @@ from app.review.review_state import ReviewState
 from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.check_words import placed_findings
-from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
+from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
 from widgets.review.review_wording import QUIET, confirmation_notes, safe
 from widgets.review.review_writing import placed, top_notes
 
 Written = tuple[tuple[object, ...], ...]
-"""What an approval would write, as a value to compare."""
+"""The versions that an approval would write, as a comparable value."""
 
 
 def written_versions(changes: Sequence[FileChange]) -> Written:
@@ -46,14 +45,14 @@ class PreviewController:
     """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
 
     Args:
-        post: Takes the messages that ask for diffs.
+        host: Takes the messages that ask for diffs.
     """
 
-    def __init__(self, state: ReviewState, pane: DiffPane, post: Callable[[Message], object]) -> None:
+    def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewHost) -> None:
         self._state = state
         self._pane = pane
         self._view = pane.view
-        self._post = post
+        self._host = host
         self.comparing = False
         """Whether two versions are compared instead of showing what would be written."""
         self.title_is_cut = False
@@ -62,7 +61,7 @@ class PreviewController:
         self.by_path = False
         """Whether the user wants the files by path, rather than what deserves eyes first."""
         self.diffs: tuple[FileDiff, ...] = ()
-        """Those of the shown proposal, in the order in which they are shown."""
+        """Diffs of the shown proposal, in the order on screen."""
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
@@ -77,13 +76,13 @@ class PreviewController:
             self._view.clear("Nothing to review yet. What the model proposes appears here.")
         else:
             self._view.clear(f"Loading {proposal.id} …")
-            self._post(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsWanted(proposal.id))
 
     def update_shown(self) -> None:
         """Show the current revision of the shown proposal."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._diffs_of:
-            self._post(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsWanted(proposal.id))
 
     def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
@@ -112,7 +111,7 @@ class PreviewController:
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
-        return "Files by path." if self.by_path else "Files in the order of what deserves eyes."
+        return "Files by path." if self.by_path else "Files by risk."
 
     def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
@@ -123,7 +122,7 @@ class PreviewController:
     def compare_versions(self, proposal: Proposal) -> bool:
         """Show the version before against this one, once it is there; whether it is."""
         if self._versions is None or self._versions[0] != proposal.id:
-            self._post(VersionsWanted(proposal.id))
+            self._host.post_message(VersionsWanted(proposal.id))
             return False
         self.comparing = True
         self._view.clear()
@@ -162,7 +161,7 @@ class PreviewController:
         """Ask how the shown proposal responds to the comments on the version before."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
-            self._post(AnswersWanted(proposal.id, comments))
+            self._host.post_message(AnswersWanted(proposal.id, comments))
 
     @property
     def _words(self) -> Literal["", "folded", "unfolded"]:

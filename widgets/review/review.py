@@ -69,7 +69,7 @@ _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
 _OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
 _FIELD_CLOSED = "The field was closed just now. Press the key again."
-"""Whoever writes on although it is gone decides nothing."""
+"""Shown when the user types on after a field was closed: such a key decides nothing."""
 _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
@@ -114,20 +114,19 @@ class Review(Column):
         *,
         clock: Callable[[], float] = time.monotonic,
         keys: Mapping[str, str] | None = None,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        super().__init__(id=id)
+        super().__init__()
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
         self.view.drawn = lambda: self.readiness.note_painted(in_focus=self.in_focus)
         self.pane = ApprovalPane()
         self.feedback = FeedbackField()
-        self.preview = PreviewController(self.state, self.diff_pane, self.post_message)
+        self.preview = PreviewController(self.state, self.diff_pane, self)
         self.asking = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = Readiness(clock)
-        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self.post_message)
-        self.deciding = VerdictHandler(self.state, self.writing.take, self.post_message, self.show_notice, self.draw)
+        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self)
+        self.deciding = VerdictHandler(self.state, self.writing.take, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -150,7 +149,6 @@ class Review(Column):
         )
 
     def on_mount(self) -> None:
-        """Show the present state."""
         for field in self.query(WritingField):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
@@ -816,11 +814,9 @@ class Review(Column):
             self.show_current()
 
     def action_next_proposal(self) -> None:
-        """Show the next item."""
         self._step(1)
 
     def action_previous_proposal(self) -> None:
-        """Show the previous item."""
         self._step(-1)
 
     def _step(self, by: int) -> None:

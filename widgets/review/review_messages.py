@@ -1,6 +1,7 @@
 """Messages of the review to the app: decisions and requests of the user."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from textual.message import Message
 
@@ -10,6 +11,22 @@ from app.proposals.stack.hunk_splitting import LineNumbers
 from app.proposals.values.decision_facts import LineComment
 from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
+
+
+class ReviewHost(Protocol):
+    """The review as its parts see it: takes their messages, and draws."""
+
+    def post_message(self, message: Message) -> bool:
+        """Send a message to the app."""
+        ...
+
+    def show_notice(self, text: str) -> None:
+        """Show in one line why something was not done; remove the line if the text is empty."""
+        ...
+
+    def draw(self) -> None:
+        """Draw the present state."""
+        ...
 
 
 @dataclass

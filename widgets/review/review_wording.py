@@ -205,7 +205,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
     facts = _facts(state, proposal, key, room)
     if room.listed:
         place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
-        lines = _filled(
+        lines = fill_lines(
             [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
         )
     else:
@@ -227,14 +227,14 @@ def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> lis
     if not width or left >= min(_LEAST_TITLE, title.cell_length):
         shown = title.truncate(left, ellipsis=True) if width else title
         return [Content("  ").join([name + shown, rest])]
-    return [name + title.truncate(width - name.cell_length, ellipsis=True), *_filled(facts, width)]
+    return [name + title.truncate(width - name.cell_length, ellipsis=True), *fill_lines(facts, width)]
 
 
-def _filled(parts: Sequence[Content], width: int) -> list[Content]:
-    """As many on each line as there is room for."""
+def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Content]:
+    """Join the parts to lines, as many on each as fit; all of them where the width is 0."""
     lines = [parts[0]]
     for part in parts[1:]:
-        line = Content("  ").join([lines[-1], part])
+        line = Content(gap).join([lines[-1], part])
         if not width or line.cell_length <= width:
             lines[-1] = line
         else:
@@ -385,7 +385,7 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
 def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
     """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
-        this = Content.styled("this tool, whatever its arguments: ", QUIET)
+        this = Content.styled("this tool, with any arguments: ", QUIET)
         return Content.assemble(this, safe(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == confirmation.detail:

@@ -1,11 +1,10 @@
 """The user's words about items of the review: from the field to the decision that they are sent with."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Literal
 
 from textual.content import Content
-from textual.message import Message
 
 from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
@@ -17,12 +16,12 @@ from app.review.unfinished_review import Remark, ReviewFeedback, quoting
 from app.review.verdicts import can_be_asked_anew
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation
-from widgets.chat.folded_pastes import DroppedImages
+from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
-from widgets.review.review_messages import FeedbackOrphaned, NotesChanged
+from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
 from widgets.review.review_wording import safe
 
 _ANSWERS = {
@@ -32,7 +31,7 @@ _ANSWERS = {
     CommentFollowUp.GONE: "not in v{}: ",
     CommentFollowUp.UNKNOWN: "",
 }
-"""What the version that answers does at the line of a comment."""
+"""Words for the effect of the next version on a commented line."""
 
 AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
@@ -127,16 +126,14 @@ class ReviewWriting:
         state: Where the words are kept.
         field: Where feedback is written.
         diff_pane: Where comments on lines are.
-        post: Takes the messages about words that are to be kept elsewhere.
+        host: Takes the messages about words that are to be kept elsewhere.
     """
 
-    def __init__(
-        self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, post: Callable[[Message], object]
-    ) -> None:
+    def __init__(self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewHost) -> None:
         self._state = state
         self._field = field
         self._diff_pane = diff_pane
-        self._post = post
+        self._host = host
         self.dropped = DroppedImages()
         """The images that were dropped on the terminal while the user wrote here."""
 
@@ -153,7 +150,7 @@ class ReviewWriting:
     def keep(self, key: str) -> None:
         """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
-            self._post(NotesChanged(key, self._state.unfinished_review(key)))
+            self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
 
     def put_aside(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
@@ -225,7 +222,7 @@ class ReviewWriting:
     def _hand_on(self, text: str) -> None:
         """Send words without a subject to the composer."""
         if text.strip():
-            self._post(FeedbackOrphaned(text))
+            self._host.post_message(FeedbackOrphaned(text))
 
     def _is_about(self, key: str) -> bool:
         """Whether the user is writing about a proposal."""

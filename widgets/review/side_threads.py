@@ -21,7 +21,7 @@ class SideThreads:
         self._known: dict[str, SideExchange] = {}
         """By the question's uid, in the order in which they were asked."""
         self._streamed: dict[str, str] = {}
-        """What has come of the answers that are awaited here."""
+        """Text streamed so far for open questions, by question."""
 
     def load(self, events: Iterable[EventBase]) -> None:
         """Add stored questions of a proposal."""

@@ -6,7 +6,7 @@ from textual import events
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from widgets.common.same_start import common_prefix_length
+from app.proposals.text.line_comparison import equal_ends
 from widgets.vim.vim_machine import Vim, VimMode, VimResult
 
 Span = tuple[int, int]
@@ -36,7 +36,7 @@ class VimKeys:
         self._at_edge = at_edge
         self._vim = Vim()
         self._shown: Selection | None = None
-        """What is selected in visual mode, as it was shown."""
+        """The selection of visual mode as last shown."""
         self._cursor = 0
         """The cursor then: the area has it behind what is selected."""
         self._known: str | None = None
@@ -90,8 +90,7 @@ class VimKeys:
     def _show(self, outcome: VimResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
-            start = common_prefix_length(text, outcome.text)
-            end = common_prefix_length(text[start:][::-1], outcome.text[start:][::-1])
+            start, end = equal_ends(text, outcome.text)
             wide = self._widen(text, (start, len(text) - end))
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)

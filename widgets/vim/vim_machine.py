@@ -222,7 +222,7 @@ class Vim:
         self.failed = False
         """Whether the last command could not be done."""
         self.missed = ""
-        """What it has looked for in the text and not found."""
+        """The pattern of the last search without a match."""
         self._history = UndoHistory()
         self._sought = LastSearch()
         self._column: float | None = None
@@ -232,7 +232,7 @@ class Vim:
         self._last: list[str] = []
         """The keys of the last change."""
         self._inserted = ""
-        """What was typed in the end of it."""
+        """Text typed in insert mode at the end of the change."""
         self._extent: SelectionExtent | None = None
         """Of what was selected for it; None if nothing was."""
         self._repeating = False

@@ -375,8 +375,6 @@ class _File:
     """The bytes of a file as JSON values.
 
     Args:
-        path: For errors.
-        data: The bytes.
         repairs: Counts what is left out.
     """
 

@@ -38,8 +38,6 @@ def with_attachments(
     """Return the history with the images that go out, and with notes on the others.
 
     Args:
-        items: the history.
-        profile: of the endpoint.
         contents: the bytes of the images as base64, by their SHA-256.
 
     Returns:

@@ -112,10 +112,7 @@ def budget_for(used: int, window: int | None, *, forced: bool = False, factor: f
     """Return the size to cut a payload of `used` tokens to; None if it fits.
 
     Args:
-        used: tokens of the next payload, about.
-        window: the context window, where known.
         forced: make room all the same: the server said that the context is full, or the user asks for it.
-        factor: `TokenMeter.factor`.
     """
     if not forced and not is_nearly_full(used, window):
         return None
@@ -131,7 +128,6 @@ def plan_compaction(
     """Return the next step towards the budget; None if it is met or nothing is left to gain.
 
     Args:
-        events: the whole log.
         budget: with `used` measured anew after every step.
         summarise: False when the model could not make a summary; the same part is then cut without one.
     """
@@ -360,10 +356,6 @@ def summary_payload(
     """Return the payload that asks for the summary of a plan.
 
     Args:
-        events: the whole log.
-        step: what is to be summarised.
-        budget: the one that the plan was made with.
-        profile: of the endpoint.
         facts: as for any request; tools stay the same and may not be called.
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]

@@ -124,9 +124,7 @@ def compaction_preface(
         summary: of that part, or of its beginning; may be empty.
         truncated: the end of that part is not in the summary.
         pending: proposals that awaited a decision at the cut.
-        todos: the to-do list at the cut.
         words_follow: the user's own messages from that part follow.
-        images: that the user attached in that part.
     """
     lines: list[str] = []
     if summary:
@@ -224,8 +222,6 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     """Fold a log into the history to send; total on any sequence of events, linear in their size.
 
     Args:
-        events: the log, or any prefix of it.
-        ids: assigns the wire ids, in order.
         kept_characters: how much of the user's own words from before a compaction is kept verbatim.
     """
     reader = HistoryReader(read_omissions(events), ids, kept_characters)
@@ -251,7 +247,6 @@ class HistoryReader:
 
     Args:
         marks: what the compactions and prunings of the whole log leave out.
-        ids: assigns the wire ids, in order.
         kept_characters: as for `read_history`.
         earlier: of the events before the first one, if that isn't the first of the log; they lie behind the cut.
     """

@@ -415,8 +415,6 @@ def try_door(agent: Agent, program: str, options: HookOptions) -> Iterator[Trial
     """Try each way in which the agent edits that works without a screen.
 
     Args:
-        agent: Which.
-        program: Where it is installed.
         options: Those of its hook; `wait` is ignored, since nobody decides.
     """
     yield Trial("an edit", *_try_edit(agent, program, options, code_mode=False))

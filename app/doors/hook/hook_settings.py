@@ -456,7 +456,6 @@ def plugin_text(command: str, longest: int) -> str:
     """Return the plugin.
 
     Args:
-        command: The command line that it runs before each tool and each prompt.
         longest: Seconds that signoff may take for an answer; the plugin denies a call a minute later.
     """
     return _TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)

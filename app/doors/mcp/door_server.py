@@ -22,7 +22,6 @@ from app.mcp_client.json_rpc import (
     INVALID_REQUEST,
     LONGEST_LINE,
     METHOD_NOT_FOUND,
-    MOST_AT_ONCE,
     UNSUPPORTED_VERSION,
     Id,
     Message,
@@ -147,7 +146,6 @@ class MessageWriter:
     """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
-        descriptor: Where to.
         ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
     """
 
@@ -228,7 +226,6 @@ class DoorServer:
 
     Args:
         load: Gives what does the work; called with the first call of a tool, since many a session makes none.
-        send: Sends one message, from any thread.
     """
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
@@ -246,11 +243,7 @@ class DoorServer:
         if line is not None and not line.strip():
             return
         try:
-            message = parse_messages(line)
-            if isinstance(message, list):
-                self._take_batch(message)
-            else:
-                self._receive_message(message, self._answer)
+            self._receive_message(parse_messages(line))
         except RpcError as refusal:
             self._send(refusal.response())
 
@@ -265,60 +258,21 @@ class DoorServer:
         if self._loaded is not None:
             self._loaded.close()
 
-    def _answer(self, answer: object) -> None:
-        """Send an answer; None is that of a request that was cancelled, which gets none."""
-        if answer is not None:
-            self._send(answer)
-
     def _tools(self) -> Tools:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
             return self._loaded
 
-    def _take_batch(self, messages: list[Any]) -> None:
-        """Handle an array of messages, as protocol version 2025-03-26 allows; the answers go out in one array."""
-        if not messages:
-            raise RpcError(INVALID_REQUEST, "A batch holds at least one message.")
-        if len(messages) > MOST_AT_ONCE:
-            raise RpcError(INVALID_REQUEST, f"A batch holds at most {MOST_AT_ONCE:,} messages.")
-        answers: list[object] = []
-        lock = threading.Lock()
-        missing = 1
-
-        def collect(answer: object) -> None:
-            nonlocal missing
-            with lock:
-                if answer is not None:
-                    answers.append(answer)
-                missing -= 1
-                whole = list(answers) if not missing else []
-            if whole:
-                self._send(whole)
-
-        for message in messages:
-            with lock:
-                missing += 1
-            try:
-                answered = self._receive_message(message, collect)
-            except RpcError as refusal:
-                collect(refusal.response())
-                continue
-            if not answered:
-                collect(None)
-        collect(None)
-
-    def _receive_message(self, message: object, answer: Callable[[object], None]) -> bool:
-        """Take one message; whether `answer` is called for it, now or later."""
+    def _receive_message(self, message: object) -> None:
+        """Answer a message, or begin to; raises RpcError."""
         call = read_request(message)
         if call is None or call.id is None:
             self._take_notification(call)
-            return False
-        if call.method == "tools/call":
-            self._begin(call, call.id, answer)
+        elif call.method == "tools/call":
+            self._begin(call, call.id)
         else:
-            answer({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
-        return True
+            self._send({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
 
     def _take_notification(self, call: RpcRequest | None) -> None:
         """Take a notification; an unknown one is ignored, as the protocol requires."""
@@ -362,7 +316,7 @@ class DoorServer:
             "serverInfo": _SERVER,
         }
 
-    def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
+    def _begin(self, call: RpcRequest, name: Id) -> None:
         """Run a tool call on its own thread; raises Refusal."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
@@ -382,11 +336,9 @@ class DoorServer:
                 del self._running[name]
                 self._threads.discard(threading.current_thread())
             result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
-            answer(
-                None
-                if running.cancelled
-                else {"jsonrpc": "2.0", "id": name, "result": _with_metadata(result) if stateless else result}
-            )
+            if not running.cancelled:
+                whole = _with_metadata(result) if stateless else result
+                self._send({"jsonrpc": "2.0", "id": name, "result": whole})
 
         with self._lock:
             if name in self._running:

@@ -25,8 +25,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError
@@ -153,7 +152,6 @@ def refusal(last: AgentTurn, caller: McpCaller, on_top_of: str, status: Decision
         last: The turn in which the agent's session staged its last proposal.
         caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
         on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
-        status: The status of the last proposal.
     """
     if caller.turn and caller.turn != last.prompt:
         return ""
@@ -173,9 +171,6 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
     """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
-        runtime: The open workspace.
-        draft: An empty one.
-        files: The changes.
         own: Proposals of the same agent.
 
     Raises:
@@ -314,9 +309,7 @@ class ProposalTools:
     """The tools over one workspace, for one agent; `call` may run on many threads at once.
 
     Args:
-        root: The workspace.
         wait_seconds: How long a proposing call waits unless it says how long.
-        say: Takes a line for the user.
     """
 
     def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:

@@ -81,10 +81,6 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-WISH_RULES: tuple[Rule, ...] = (_wishes,)
-"""Before those that would change something else for a word that is a field's name."""
-
-
 _RESPONSES_WANTED = re.compile(
     r"(?:only|use|try|supported|available)\b.{0,40}v1/responses|v1/responses.{0,30}instead", re.IGNORECASE
 )
@@ -130,10 +126,6 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
         )
 
 
-WIRE_RULES: tuple[Rule, ...] = (_responses_only, _no_responses, _output_limit, _breakpoints, _opaque)
-"""Most specific first."""
-
-
 _MOST_TOOLS = 100
 """Tools that are remembered."""
 _PARTS = "__"
@@ -170,9 +162,6 @@ def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
     return profile_change(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
-
-
-TOOL_RULES: tuple[Rule, ...] = (_schema_refused,)
 
 
 _BAD_IMAGE = re.compile(
@@ -234,9 +223,6 @@ def _without(profile: Profile) -> Correction:
 
 _MOST = 50
 """Refused images that are remembered."""
-IMAGE_RULES: tuple[Rule, ...] = (_one_refused, _none_taken)
-"""Before those that would change something else for a word that such a refusal has, too."""
-LAST_IMAGE_RULES: tuple[Rule, ...] = (_all_else_failed,)
 
 
 _SYSTEM_REFUSED = re.compile(
@@ -450,10 +436,9 @@ def _has_mid_system(payload: Payload) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    *WIRE_RULES,
-    *WISH_RULES,
-    *TOOL_RULES,
-    *IMAGE_RULES,
+    *(_responses_only, _no_responses, _output_limit, _breakpoints, _opaque),
+    # Before those that would change something else for a word that is a field's name or in such a refusal.
+    *(_wishes, _schema_refused, _one_refused, _none_taken),
     _stream_usage,
     _parallel_calls,
     _tools,
@@ -486,6 +471,6 @@ RULES: tuple[Rule, ...] = (
     _max_tokens,
     _tool_name,
     _content,
-    *LAST_IMAGE_RULES,
+    _all_else_failed,
 )
 """Most specific first."""

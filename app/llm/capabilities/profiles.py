@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 class CorrectionTrial:
-    """The corrections of one request.
-
-    Args:
-        profile: What is known before.
-    """
+    """The corrections of one request."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

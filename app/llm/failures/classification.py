@@ -37,14 +37,10 @@ def wait_hint(headers: Mapping[str, str], text: str, now: float) -> float | None
     lowered = {name.lower(): value.strip() for name, value in headers.items()}
     return (
         _positive(_number(lowered.get("retry-after-ms")), scale=0.001)
-        or _retry_after(lowered.get("retry-after"), now)
+        or _reset(lowered.get("retry-after", ""), now)
         or _body_hint(text)
         or _bucket_hint(lowered, now)
     )
-
-
-def _retry_after(value: str | None, now: float) -> float | None:
-    return _reset(value, now) if value is not None else None
 
 
 def _body_hint(text: str) -> float | None:

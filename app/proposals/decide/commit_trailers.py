@@ -152,8 +152,6 @@ def decisions_leading_to(entries: Sequence[RecordEntry], path: str, blob: str) -
     """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
-        entries: The record, oldest first.
-        path: Of the file.
         blob: The git blob that it is now.
     """
     steps: list[FileDecision] = []

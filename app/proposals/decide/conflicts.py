@@ -227,7 +227,6 @@ def open_conflict(
 
     Args:
         overlay: The disk with all older waiting proposals.
-        proposal: A waiting one.
         path: The file to prefer.
         unsaved: The user's text for that file, to be merged with what is there now.
 
@@ -260,8 +259,6 @@ def resolve_conflict(
 
     Args:
         overlay: The disk with all older waiting proposals.
-        proposal: A waiting one.
-        path: The file in it.
         answer: Its whole text, or the side that is taken as a whole: `disk` leaves it as it is.
         seen: What was there when the user was shown the conflict.
 

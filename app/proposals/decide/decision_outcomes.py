@@ -69,7 +69,6 @@ def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFi
     """Return the pending hunks and files that were named.
 
     Args:
-        proposal: A waiting one.
         wanted: Hunk ids or numbers, or paths of changes without hunks; None for all that is pending.
 
     Raises:
@@ -106,8 +105,6 @@ def decide_each_file(
     """Apply a decision file by file; files that it does not name stay as they are.
 
     Args:
-        proposal: As it was shown.
-        choice: The part that is decided on.
         decide: Gives a file as the decision leaves it, and adds to the outcome what has to be written and said; it
             also takes the number of the next new hunk.
     """
@@ -133,10 +130,8 @@ def approve(
     """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
-        contents: Where the bytes are; new ones are added.
         filesystem: Asked for files on which older proposals still have pending edits.
         proposal: Re-based onto the present, not stale.
-        choice: The part to write.
         starts: What each file held before the first of this proposal's edits in it was written, where known.
 
     Raises:
@@ -225,10 +220,6 @@ def hunk_facts(
     """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
 
     Args:
-        contents: Where the bytes are.
-        filesystem: Asked for what the files hold now.
-        before: The proposal as it was shown.
-        choice: What was decided.
         landed: Ids of the hunks that were written.
     """
     if choice.whole:

@@ -200,12 +200,7 @@ _NO_NEWLINE = "\\"
 
 
 def check_patch(text: str, files: Sequence[PatchFileContent]) -> None:
-    """Raise UnreadablePatch unless unidiff, too, gets from each old content to the new one by `text`.
-
-    Args:
-        text: the patch as it goes out.
-        files: what it was written from.
-    """
+    """Raise UnreadablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
     if len(text) > LONGEST:
         return
     from unidiff.errors import UnidiffParseError

@@ -12,8 +12,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
 from app.proposals.stack.stacking import related_proposals
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import FileOperation, MatchLevel
+from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -40,7 +39,6 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
     Args:
         draft: An empty one over the disk alone.
-        patch: As it was given.
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
@@ -120,11 +118,8 @@ def stage_patch_text(
     """Apply a patch to a draft.
 
     Args:
-        draft: An empty one.
-        text: The patch.
         folder: Where the workspace lies in its repository.
         disk_draft: Makes an empty one over the disk alone.
-        store: Has what waits.
 
     Raises:
         PatchOnDisk: what it changes is on disk as it changes it.
@@ -155,9 +150,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     """Return the pending proposal that changes the disk as a patch would; empty if there is none.
 
     Args:
-        store: Has what waits.
         draft: An empty one over the disk alone.
-        patch: What was staged.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)

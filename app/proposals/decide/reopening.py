@@ -11,7 +11,7 @@ from app.proposals.decide.decision_outcomes import (
     settled_change,
 )
 from app.proposals.files.filesystem import file_version
-from app.proposals.journal.journal import Transition
+from app.proposals.journal.journal import Transition, effective_records
 from app.proposals.overlay.file_changes import (
     compare_again,
     count_lines,
@@ -47,14 +47,13 @@ def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[
     a proposal on top of others is the disk with their edits.
 
     Args:
-        contents: Where the bytes are.
-        proposal: A waiting one.
-        records: Those in effect, newest first.
+        records: All of the proposal, newest first.
     """
     found: dict[str, FileVersion | None] = {}
+    in_effect = effective_records(records)
     for change in proposal.files:
         version = change.base
-        for record in records:
+        for record in in_effect:
             for entry in record.entries:
                 if entry.path == change.path and version is not None:
                     version = _without(contents, version, entry)
@@ -82,10 +81,7 @@ def reopen_approved(
     """Return a partly approved proposal with its approved part pending again.
 
     Args:
-        contents: Where the bytes are.
-        proposal: As it is.
         records: Those that are taken back, newest first.
-        before: What the files hold now.
         after: What they hold once the records are taken back.
     """
     moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
@@ -155,7 +151,6 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
     """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
 
     Args:
-        contents: Where the bytes are; new ones are added.
         proposal: One with a denied part.
 
     Raises:
@@ -195,10 +190,7 @@ def transition_stats(
     """Return the counts of lines that an undo or redo wrote.
 
     Args:
-        contents: Where the bytes are.
         proposal: Whose lines are counted already; files that have changed since are compared anew.
-        transitions: What was written.
-        backwards: For an undo.
     """
     known = {}
     for change in proposal.files:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.proposal_staging import is_covered
+from app.proposals.stack.rebase import merge_mode
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
@@ -73,7 +74,6 @@ def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -
     Args:
         git: What git has.
         signed: The same with all that was signed.
-        there: What there is.
         connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
             committed and changed since: then signed lines that neither has are none.
     """
@@ -188,7 +188,6 @@ def exclude_approved(
 
     Args:
         store: Has the record, and what waits.
-        contents: Where the bytes are.
         changes: From what git has to what is on disk; or, with `over`, to what is in a commit.
         over: The workspace into which changes of a commit are merged: it may have some of them already.
     """
@@ -329,13 +328,13 @@ def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf |
     if _same_bytes(base, now) and base.is_link == now.is_link:
         if result is None or result.is_link or now.is_link:
             return result
-        return Leaf(result.data, _merged_mode(base, now, result))
+        return Leaf(result.data, merge_mode(base, now, result))
     if not _is_text(base, now, *([result] if result else [])):
         return now
     lines = carry_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
     if result is None:
         return now if lines else None
-    return Leaf(b"".join(lines), _merged_mode(base, now, result))
+    return Leaf(b"".join(lines), merge_mode(base, now, result))
 
 
 def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, connected: bool) -> Leaf | None:
@@ -344,7 +343,6 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     Args:
         git: What git has.
         signed: The same with all that was signed.
-        there: What there is.
         connected: Whether an approval began or ended with what git has.
     """
     if there == git:
@@ -424,10 +422,6 @@ def _named(version: FileVersion | None) -> tuple[str, str]:
 
 def _same_bytes(one: Leaf | None, other: Leaf | None) -> bool:
     return one is other if one is None or other is None else one.data == other.data
-
-
-def _merged_mode(base: Leaf, now: Leaf, result: Leaf) -> int:
-    return now.mode if base.mode == result.mode else result.mode
 
 
 def _mode_like(there: Leaf, signed: Leaf) -> int:

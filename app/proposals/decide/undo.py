@@ -19,8 +19,8 @@ from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import DecisionContext, FileStat
-from app.proposals.values.decision_results import DecisionResult
 from app.proposals.values.models import (
+    DecisionResult,
     FileVersion,
     HunkState,
     Proposal,

@@ -38,10 +38,8 @@ def proposal_trees(
     """Return the versions for a pending proposal; one that builds on others that are pending is on top of those.
 
     Args:
-        store: Where the proposals are.
         contents: Where the bytes are; those of a partly chosen file are added.
         filesystem: Asked for files on which older proposals still have pending edits.
-        proposal: A waiting one.
         hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all that waits.
 
     Raises:
@@ -103,7 +101,6 @@ def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -
     """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
-        store: Where they are.
         paths: What the edit changes.
         number: Of the proposal with the edit; younger ones are not below it.
     """

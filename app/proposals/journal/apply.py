@@ -98,9 +98,7 @@ class Applier:
         """Rename the new contents to their paths. Folders come after the early removals.
 
         Args:
-            record: A prepared one.
             touched: Gets every path that was changed.
-            swapped_out: Gets what was swapped out, by its temporary name.
         """
         puts = resulting_paths(record)
         folders_made = False

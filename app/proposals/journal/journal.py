@@ -54,8 +54,6 @@ def plan_record(
     """Return the journal record of a change set, not stored yet.
 
     Args:
-        filesystem: Asked which folders exist; nothing is written.
-        action: What the user did.
         proposal: As it stands once the record is done.
         transitions: One for each path at most; those without effect are left out.
         dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.

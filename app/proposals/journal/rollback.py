@@ -97,7 +97,6 @@ class Rollback:
         """Restore everything; may be repeated after a crash.
 
         Args:
-            record: What to take back.
             touched: Paths whose old content comes from the store if it is nowhere on disk.
 
         Returns:
@@ -127,7 +126,6 @@ class Rollback:
         """Remove the files that a closed record no longer needs; the next recovery removes leftovers.
 
         Args:
-            record: A closed one.
             swapped_out: What has the temporary names, as it was when it was last recognised.
 
         Returns:

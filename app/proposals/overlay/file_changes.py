@@ -53,7 +53,6 @@ def compare_again(
     """Return the change with the hunks between its current base and result; decided ones stay as marks.
 
     Args:
-        contents: Where the bytes are.
         change: With a new base or result.
         next_number: For hunks that it did not have.
         previous: Its hunks so far, if not those in `change`.
@@ -86,10 +85,7 @@ def decide_in_part(
     Compared anew, lines that are like their neighbours could come out as other hunks.
 
     Args:
-        contents: Where the bytes are.
         change: With the base or the result that the decision left, and the hunks from before it.
-        chosen: The hunks that were decided.
-        state: What they are now.
         next_number: For hunks that it did not have.
     """
     hunks = mark_decided(change.hunks, chosen, state)

@@ -221,7 +221,6 @@ class Overlay:
         """Return why no file can be created at a free path; empty if one can.
 
         Args:
-            path: Where.
             leaving: Files that go away by the same change set.
         """
         for folder in parent_folders(path):

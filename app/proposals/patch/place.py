@@ -99,11 +99,8 @@ def choose_exact(
     The order alone leaves a doubt: hunks that were written in another one look no different.
 
     Args:
-        index: The file.
-        found: The places, one or more.
         stated: The hunk's number in this file, if it states one.
         progress: Where the hunks before have gone.
-        made: What they changed.
 
     Raises:
         AmbiguousMatch: several are left.
@@ -234,7 +231,6 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
 
     Args:
         document: The file as it is; empty for one that does not exist.
-        patch: Its part of the patch.
 
     Returns:
         The new bytes (empty for a deletion) and one match for each hunk.

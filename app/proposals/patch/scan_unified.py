@@ -233,7 +233,6 @@ class UnifiedScanner:
     """Reads the lines of one patch text from first to last.
 
     Args:
-        lines: The patch.
         whole: It is not cut off for certain, so that a hunk with too few lines is only miscounted.
         open_end: Its last line has no newline.
     """

@@ -21,7 +21,6 @@ class LiteralPattern:
     minified file is one line. `str.find` takes a hundredth of that.
 
     Args:
-        pattern: The expression.
         starts: Literals; every match begins with one of them.
         line_starts: Literals; every other match begins at the start of a line and holds one of them.
         ignore_case: `starts` are in lower case and stand for every case of ASCII letters; the expression itself says

@@ -78,16 +78,10 @@ Added = Mapping[str, int]
 """How often each line, stripped, was added in all files of a proposal."""
 
 
-def moved_line_pool(files: Sequence[EditedFile]) -> Counter[str]:
-    """Return the added lines of all files: a removed line among them was moved."""
-    return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
-
-
 def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
     """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
-        file: The one looked at.
         added: What was added in the whole proposal.
         tests: Names of the tests that were added in it.
     """
@@ -592,8 +586,6 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
-        contents: Where the texts are.
-        proposal: With its hunks.
         request: What the user asked for, in their words, as far as that is known.
     """
     budget = LexingBudget()
@@ -606,7 +598,7 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
 
 def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
     """Return all reasons, file by file; `unasked` are the paths that the user's request does not mention."""
-    added = moved_line_pool(files)
+    added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in giving_way(files):

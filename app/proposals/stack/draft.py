@@ -19,8 +19,7 @@ from app.proposals.text.document import MAX_BYTES, Document, encode
 from app.proposals.text.file_warnings import match_words
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import EditMatch, FileOperation, FileVersion, MatchLevel
+from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
@@ -42,9 +41,6 @@ def merge_replacements(
 
     Args:
         contents: Knows what was read, by version.
-        path: The file, as refusals name it.
-        data: What it holds now.
-        wanted: The replacements.
         version: What was read (SHA-256 hex, or its first digits); empty for what there is now.
         own_base: What the file held before this step's own edits in it, if there are any.
 
@@ -154,10 +150,8 @@ class Draft:
 
     Args:
         session: Whose model makes it.
-        workspace: Decides which paths are allowed.
         contents: Remembers what was read, by version.
         overlay: The workspace with all pending proposals, as it is now.
-        reserve: Gives a proposal id.
         proposal_id: One that was reserved for it before; it may have been staged in part.
     """
 
@@ -288,8 +282,6 @@ class Draft:
         """Replace stretches of a file.
 
         Args:
-            path: The file.
-            replacements: Made together or not at all.
             version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
                 content, if it is still known, and the edit is then merged into what the file is now.
         """

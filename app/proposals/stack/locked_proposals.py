@@ -89,9 +89,6 @@ class LockedProposals:
     """Shared operations of staging, deciding and undoing; changes are made within `writing`.
 
     Args:
-        workspace: Whose proposals.
-        store: Where they are kept.
-        filesystem: The disk.
         lock_path: The same for every process that works on the workspace.
         tell: Called with a line for the user that no result or error carries.
         in_use: Whether a command runs directly on the files.

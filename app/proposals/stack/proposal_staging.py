@@ -16,8 +16,15 @@ from app.proposals.stack.rebase import rebase
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_proposals, restack_proposals
 from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
-from app.proposals.values.decision_results import binary_note
-from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState, set_state
+from app.proposals.values.models import (
+    FileChange,
+    FileVersion,
+    HunkState,
+    Proposal,
+    ProposalState,
+    binary_note,
+    set_state,
+)
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingStaged
@@ -42,9 +49,6 @@ def stage_draft(
     """Make a draft a pending proposal, within `LockedProposals.writing`.
 
     Args:
-        proposals: Where it is kept.
-        stacks: On what of these it stands.
-        draft: With edits, and their origin.
         summary: One line; empty for the model's own words, or what a patch comes to.
         answers: Proposals for the first of which it stands in whose files it touches.
         without: Files that were left out of a patch.
@@ -161,10 +165,8 @@ def merge_superseded(
     the files are without it.
 
     Args:
-        contents: Where the bytes are.
         old: The proposal that goes.
         overlay: The workspace without it.
-        held: The draft.
     """
     folded: dict[str, DraftFile] = {}
     for change in old.files:

@@ -25,6 +25,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
+from app.sandbox.captured_changes import Leaf
 from app.text.plural import plural
 
 _CONFLICT_LINES = 60
@@ -132,7 +133,7 @@ def merge_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeRe
     return b"".join(result.lines), result
 
 
-def merge_mode(base: FileVersion, ours: FileVersion, theirs: FileVersion) -> int:
+def merge_mode(base: FileVersion | Leaf, ours: FileVersion | Leaf, theirs: FileVersion | Leaf) -> int:
     """Return the permission bits of a merge: theirs if they changed them, else ours."""
     return ours.mode if base.mode == theirs.mode else theirs.mode
 

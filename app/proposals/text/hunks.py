@@ -47,12 +47,9 @@ def compare_contents(
 
     Args:
         path: Goes into the ids.
-        base: What there is.
-        result: What there will be.
         previous: The hunks of this file so far. One with the same id and state keeps its number; those decided or
             already on disk are kept as marks of their place.
         next_number: For hunks that were not there before.
-        state: Of the hunks found.
         changes: The line changes from `base` to `result`, if they are known already.
     """
     old, new = raw_lines(base), raw_lines(result)

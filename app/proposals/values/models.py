@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from app.images.image import Image
@@ -12,6 +13,7 @@ from app.proposals.values.decision_facts import (
     ExcludedHunks,
     FileStat,
     FrozenModel,
+    HunkFact,
     LastDecision,
     LineComment,
 )
@@ -496,3 +498,44 @@ def compute_state(proposal: Proposal) -> ProposalState:
     if HunkState.PENDING in states:
         return ProposalState.PARTLY_APPROVED if HunkState.APPLIED in states else ProposalState.PENDING
     return ProposalState.APPLIED if HunkState.APPLIED in states else ProposalState.DENIED
+
+
+_NAMED_FILES = 3
+"""Files that one line names as left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditReport:
+    """The effect of an edit on the draft."""
+
+    files: tuple[FileStat, ...]
+    text: str
+    """For the model: the new version of each file, and how a place was found where it was not exact."""
+    summary: str
+    """One line for the user."""
+    left_out: tuple[str, ...] = ()
+    """Files whose part of a patch was passed over."""
+
+
+def binary_note(paths: Sequence[str]) -> str:
+    """Return what to add to a summary for the binary files that were left out of a patch."""
+    if not paths:
+        return ""
+    more = f" and {len(paths) - _NAMED_FILES} more" if len(paths) > _NAMED_FILES else ""
+    return f", without {', '.join(paths[:_NAMED_FILES])}{more} (binary)"
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionResult:
+    """Result of a decision."""
+
+    proposal: Proposal
+    """As it stands now."""
+    files: tuple[FileStat, ...] = ()
+    """The files that the decision was about, with the lines that it wrote or discarded."""
+    hunks: tuple[HunkFact, ...] = ()
+    """Every hunk that was pending, if the decision was not on the whole proposal."""
+    changed: tuple[Proposal, ...] = ()
+    """Other proposals that were re-based or turned stale because of it."""
+    denial: bool = False
+    """Whether what was undone or redone is a denial."""

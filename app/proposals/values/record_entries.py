@@ -168,14 +168,8 @@ def make_entry(
     """Return the record entry of a decision.
 
     Args:
-        proposed: The proposal as it stood before.
-        decided: The proposal as it stands after it.
-        last: The decision.
-        written: What it wrote to disk.
         blob_id: The id that git gives to a content, by its SHA-256.
-        who: Who decided.
         after: The end of the chain.
-        time: When, Unix time.
     """
     return RecordEntry(
         number=after.number + 1,

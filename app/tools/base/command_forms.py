@@ -42,9 +42,6 @@ class ShellWord:
 def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
     """Return the words of a simple command.
 
-    Args:
-        text: a command line.
-
     Raises:
         NotSimple: it is empty, more than one command, or not to be told without running a shell.
     """

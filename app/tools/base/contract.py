@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from app.conversation.todos import Todo
 from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace

@@ -7,15 +7,18 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import ParamSpec
 
 from app.proposals.overlay.overlay import OverlayFile
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
+from app.sandbox.process import shielded
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
+_P = ParamSpec("_P")
 TOLD_FILES = 50
 """Files that one result lists."""
 TOLD_NOTES = 4_000
@@ -24,27 +27,17 @@ NEXT = "awaiting approval; do not call tools; hand control back"
 """What a staging result tells the model to do once its turn may stage no more."""
 
 
-async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
-    """Run one edit of the draft.
-
-    Args:
-        context: The call's context.
-        summary: The model's words for the edit.
-        edit: Calls one method of the draft.
+async def stage(
+    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *given: _P.args, **named: _P.kwargs
+) -> ToolOutput:
+    """Run one edit of the draft with the given arguments.
 
     Raises:
         ToolError: The edit was refused; nothing was staged by this call.
     """
-    work = asyncio.ensure_future(asyncio.to_thread(edit))
     with refusals_as_tool_errors():
-        try:
-            report = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
-            await asyncio.wait({work})
-            if not work.cancelled():
-                work.exception()
-            raise
+        # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
+        report = await shielded(asyncio.to_thread(edit, *given, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
@@ -68,8 +61,6 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
     """Return the result as JSON, which models read as a fact and not as praise.
 
     Args:
-        proposal_id: What the edit is part of.
-        report: What it did.
         steps_left: How many more steps of the turn may stage edits.
     """
     result: dict[str, object] = {

@@ -8,7 +8,7 @@ from app.proposals.files.filesystem import LARGEST
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
@@ -33,12 +33,6 @@ async def handle_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write through the files that git ignores, and read the command's other changes.
-
-    Args:
-        run: In which it ran.
-        context: The call's.
-        output: What there is to say of the command itself.
-        command: The command line.
 
     Returns:
         What there is to say by now, and what is to be staged.
@@ -108,10 +102,6 @@ async def stage_changes(
     """Stage a command's changes, and describe them.
 
     Args:
-        context: The call's.
-        output: What there is to say by now.
-        changes: What is to be staged.
-        command: The command line.
         put_back: It has run on the user's files.
 
     Raises:

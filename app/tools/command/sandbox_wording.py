@@ -107,8 +107,6 @@ def failure_notes(printed: str, ended: "ProcessResult", *, in_place: bool) -> li
     """Return lines for the model about what a command could not do here, though it can elsewhere.
 
     Args:
-        printed: The text of the result.
-        ended: How the command ended.
         in_place: It ran on the user's own files.
     """
     found = (

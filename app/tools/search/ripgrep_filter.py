@@ -28,8 +28,6 @@ def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Tex
 
     Args:
         pattern: A text, or a regular expression that Python compiles.
-        regex: Whether it is an expression.
-        ignore_case: Whether upper and lower case match each other.
 
     Returns:
         Printable ASCII; none if there is no telling.
@@ -162,7 +160,6 @@ class RipgrepFilter:
     """A search with ripgrep; `stop` may be called from another thread.
 
     Args:
-        program: Ripgrep.
         root: What the paths count from.
         texts: Printable ASCII; files pass that have one of them.
         ignore_case: Whether upper and lower case are the same, as for Python.

@@ -41,7 +41,7 @@ class UpdateBuffer:
         self._idle.set()
         self._updates: list[Update] = []
         self._taken: deque[Update] = deque()
-        """Those of which a slice was shown, what belongs together in one."""
+        """Merged updates, of which a slice was shown."""
 
     def put(self, update: "Update") -> None:
         """Add an update, from any task of the session."""

@@ -1,9 +1,9 @@
 """Connects to the configured model, or lets the user choose missing settings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from app.runtime.model_connection import NotConnected, endpoint_name, keep_picked_model, picked_model
 from app.ui.context.app_context import AppContext
@@ -24,6 +24,18 @@ _USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
 NO_MODEL = "No model yet: send anything to choose one"
 
 
+class ConnectedChat(Protocol):
+    """The chat as the connector sees it."""
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session; a new one for None."""
+        ...
+
+    def show_hint(self, text: str) -> None:
+        """Show what to do next in the empty composer."""
+        ...
+
+
 class Connector:
     """Leads from settings to an open session.
 
@@ -31,8 +43,7 @@ class Connector:
         session: What is connected.
         preferences: Name endpoint and model.
         app_context: Lets the user choose.
-        open_session: Shows a session once there is a model.
-        hint: Says in the composer what to do where there is none.
+        chat: Shows a session once there is a model, and else what to do.
         runtime: Remembers what was picked, and knows where the user can write it down.
     """
 
@@ -41,16 +52,13 @@ class Connector:
         session: CurrentSession,
         preferences: Preferences,
         app_context: AppContext,
-        *,
-        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
-        hint: Callable[[str], None],
+        chat: ConnectedChat,
         runtime: "OpenWorkspace",
     ) -> None:
         self._session = session
         self._preferences = preferences
         self._ask, self._work = app_context.push_screen, app_context.run
-        self._open_session = open_session
-        self._hint = hint
+        self._chat = chat
         self._store = runtime.sessions
         self._config_file = runtime.dirs.config_file
         self._record: SessionRecord | None = None
@@ -80,7 +88,7 @@ class Connector:
         if settings.has_endpoint and not settings.model:
             name = await self._picked_before(settings) or await self.pick_model(settings)
             if not name:
-                self._hint(NO_MODEL)
+                self._chat.show_hint(NO_MODEL)
                 return
             # What is set for models may be other than before the choice.
             settings = self._preferences.settings.model_copy(update={"model": name})
@@ -89,7 +97,7 @@ class Connector:
         except NotConnected as error:
             await self._set_up(str(error))
             return
-        await self._open_session(self._record)
+        await self._chat.open_session(self._record)
 
     async def switch_to(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
@@ -149,7 +157,7 @@ class Connector:
         self._session.asked.set()
         choice = await self._ask(SetupScreen(missing, partial(picked_model, self._store)))
         if choice is None:
-            self._hint(NO_MODEL)
+            self._chat.show_hint(NO_MODEL)
             return
         if choice == WRITTEN:
             await self._write_endpoint(missing)
@@ -167,7 +175,7 @@ class Connector:
         await self.switch_to(settings)
         if not self._session.demo:
             await self._keep(settings, model)
-        await self._open_session(self._record)
+        await self._chat.open_session(self._record)
 
     async def _write_endpoint(self, missing: str) -> None:
         """Let the user type a key or an address, and continue with it; leaving asks again."""

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from app.images.image import Image
     from app.images.mentions import Mention
     from app.proposals.decide.conflicts import FileConflict, UnsavedText
-    from app.proposals.values.decision_results import DecisionResult
-    from app.proposals.values.models import FileDiff, FileVersion, Proposal
+    from app.proposals.values.models import DecisionResult, FileDiff, FileVersion, Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.terminal.external_editor import ExternalEditor
 
@@ -44,6 +43,10 @@ class ChatAccess(Protocol):
         """Show the chat and focus its composer."""
         ...
 
+    def add_to_composer(self, text: str) -> None:
+        """Add feedback whose subject is decided to the composer."""
+        ...
+
     @property
     def show_proposals(self) -> "Callable[[], Awaitable[None]]":
         """Show the waiting proposals as they are now."""
@@ -57,16 +60,14 @@ class AfterDecision:
         review: Where the user decides.
         session: Whose model hears of it.
         preferences: Say whether the model goes on by itself.
-        leave: Leads back to the composer.
+        chat: Gets the focus after the last decision.
     """
 
-    def __init__(
-        self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
-    ) -> None:
+    def __init__(self, review: Review, session: CurrentSession, preferences: Preferences, chat: ChatAccess) -> None:
         self._review = review
         self._session = session
         self._preferences = preferences
-        self._leave = leave
+        self._chat = chat
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
@@ -86,7 +87,7 @@ class AfterDecision:
             return
         self._deciding = False
         if review.in_focus and review.deciding.question is None:
-            self._leave()
+            self._chat.show()
 
     def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
         """Return a sentence on when the model gets the words of these decisions."""
@@ -181,14 +182,14 @@ class ReviewActions:
         self._runtime = runtime
         self._editor = editor
         self._app_context = app_context
-        self._chat = chat
+        self.chat = chat
         self.checks = ReviewChecks(review, runtime, app_context)
         self._decisions = ReviewDecisions(
             review.state, lambda: session.open_session.decisions, lambda: self.checks.following, "app"
         )
-        self.aftermath = AfterDecision(review, session, preferences, chat.show)
+        self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
-        self.outside = ExternalDiffs(review, runtime, app_context)
+        self.external_diffs = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
         """Carry out a decision."""
@@ -218,14 +219,14 @@ class ReviewActions:
                 case review_messages.DenyAll():
                     await self.deny_all(event)
         except BaseException:
-            self.aftermath.cancel()
+            self.after_decision.cancel()
             raise
-        self.aftermath.settle()
+        self.after_decision.settle()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
         (result,) = await self._each((event,), self._write)
-        follows = self._fate((event,), (result,)) or await self.aftermath.continue_if_wanted(
+        follows = self._fate((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, asked=event.go_on
         )
         self._say_written(result, follows)
@@ -233,7 +234,7 @@ class ReviewActions:
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
         written = await self._each(event.each, self._write)
-        follows = self._fate(event.each, written) or await self.aftermath.continue_if_wanted(
+        follows = self._fate(event.each, written) or await self.after_decision.continue_if_wanted(
             written[-1].proposal, asked=False
         )
         if len(written) == 1:
@@ -248,7 +249,8 @@ class ReviewActions:
         (result,) = await self._each((event,), self._discard)
         what, back = denial_words(result, event.hunks)
         if event.go_on:
-            said = f" Why it was stale is sent.{await self.aftermath.continue_if_wanted(result.proposal, asked=True)}"
+            follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
+            said = f" Why it was stale is sent.{follows}"
         else:
             said = self._fate((event,), (result,))
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
@@ -287,7 +289,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._chat.find_images(event.words.mentions, undone)
+        return await self.chat.find_images(event.words.mentions, undone)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -310,18 +312,18 @@ class ReviewActions:
         self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
     ) -> str:
         spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
-        return self.aftermath.delivery_sentence(spoken) if spoken else ""
+        return self.after_decision.delivery_sentence(spoken) if spoken else ""
 
     async def undo(self, event: review_messages.Undo) -> None:
         """Take a decision back."""
-        self.aftermath.cancel()
+        self.after_decision.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
         text, back = undo_words(result)
         self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
-        self.aftermath.cancel()
+        self.after_decision.cancel()
         result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
@@ -336,7 +338,7 @@ class ReviewActions:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
             await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
-        await self.outside.look()
+        await self.external_diffs.look()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
@@ -365,7 +367,7 @@ class ReviewActions:
             lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
-        await self._chat.show_proposals()
+        await self.chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
         """Let the user edit the proposed text of a file, and store the result."""
@@ -427,7 +429,7 @@ class ReviewActions:
             unsaved: the user's text for that file, which came to be in conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
-        from app.ui.screens.edit_screens import Answer, ResolveScreen
+        from app.ui.screens.edit_screens import Resolution, ResolveScreen
 
         name = event.proposal_id
         path, service = event.path, self._runtime.service
@@ -435,7 +437,7 @@ class ReviewActions:
             conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
             path = conflict.path
 
-            async def save(answer: Answer, seen: "FileVersion | None", path: str = path) -> None:
+            async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
@@ -453,7 +455,7 @@ class ReviewActions:
 
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
-        self.aftermath.on_decision()
+        self.after_decision.on_decision()
         self._session.get().confirm(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")

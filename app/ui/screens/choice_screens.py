@@ -10,11 +10,10 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.ui.screens.dialog import Dialog
+from app.ui.screens.dialog import Dialog, DialogKey
 from app.ui.themes.first_theme import STANDARD
 from app.ui.themes.theme_files import OWN_THEME_PREFIX
 from widgets.common.input_order import after_input_painted, is_handling_input
-from widgets.common.key_hints import KeyHint
 from widgets.common.search_list import Choice, SearchList
 
 _STEPS = (2, 3, 5, 10)
@@ -25,10 +24,10 @@ class GateScreen(Dialog[tuple[str, int | None]]):
 
     HEADING = "Gate policy"
     KEYS = (
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "take it"),
-        KeyHint("escape", "leave it as it is"),
-        KeyHint("", "/gate chain N takes any number"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "select"),
+        DialogKey("escape", "cancel"),
+        DialogKey("", "/gate chain N takes any number"),
     )
 
     DEFAULT_CSS = """
@@ -47,8 +46,8 @@ class GateScreen(Dialog[tuple[str, int | None]]):
     def body(self) -> Iterable[Widget]:
         """Yield an explanation of the gate and the choices."""
         yield Static(
-            "When the gate closes, the model has to stop and hand back to you: no tool is open to it until you have "
-            "decided, or said something.",
+            "When the gate closes, the model must stop and wait for you: it cannot call tools until you decide or "
+            "send a message.",
             classes="text quiet",
         )
         yield OptionList(*(Option(_label(choice, choice == self._now)) for choice in self._choices), markup=False)
@@ -83,9 +82,9 @@ class ThemeScreen(Dialog[str]):
 
     HEADING = "Theme"
     KEYS = (
-        KeyHint("up,down", "try on"),
-        KeyHint("enter", "keep"),
-        KeyHint("escape", "go back"),
+        DialogKey("up,down", "preview"),
+        DialogKey("enter", "select"),
+        DialogKey("escape", "cancel"),
     )
 
     DEFAULT_CSS = """
@@ -136,7 +135,6 @@ class ThemeScreen(Dialog[str]):
             self.dismiss(event.choice.key)
 
     def action_leave(self) -> None:
-        """Everything as it was."""
         self.app.theme = self._before
         self.dismiss(None)
 

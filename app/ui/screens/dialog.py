@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -18,6 +18,10 @@ from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import SearchList
 
+if TYPE_CHECKING:
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.context.preferences import Preferences
+
 Result = TypeVar("Result")
 
 
@@ -25,6 +29,33 @@ def display_path(path: Path) -> str:
     """Return a path with ~ for the user's home."""
     home = Path.home()
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
+
+
+class DialogKey(NamedTuple):
+    """A key of a dialog: what the bottom line says of it, and the action that it performs."""
+
+    keys: str
+    """In Textual's notation, comma-separated; empty for a hint without a key."""
+    words: str
+    """The effect; empty for a key that the bottom line does not name."""
+    action: str = ""
+    """Of the dialog, or several separated by `|`, one for each key; empty where the focused widget has the key."""
+    priority: bool = False
+    """Whether it works before the focused widget sees the key."""
+
+    @property
+    def hint(self) -> KeyHint:
+        """Return the entry in the bottom line."""
+        return KeyHint(self.keys, self.words)
+
+    def bindings(self) -> list[Binding]:
+        """Return the bindings of its keys."""
+        keys = self.keys.split(",") if self.action else []
+        actions = self.action.split("|") if "|" in self.action else [self.action] * len(keys)
+        return [
+            Binding(key, action, self.words, show=False, priority=self.priority)
+            for key, action in zip(keys, actions, strict=True)
+        ]
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
@@ -37,10 +68,10 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         classes: Choose its size.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close")]
     HEADING: ClassVar[str] = ""
-    KEYS: ClassVar[tuple[KeyHint, ...]] = (KeyHint("escape", "close"),)
-    """The bottom line: what the keys do."""
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (DialogKey("escape", "close", "leave"),)
+    """The keys of this class, in the order of the bottom line; `BINDINGS` are made from them."""
+    BINDINGS: ClassVar[list[BindingType]] = [*KEYS[0].bindings()]
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     DEFAULT_CSS = """
@@ -93,24 +124,31 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     }
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Bind the keys of the class before Textual reads its bindings."""
+        cls.BINDINGS = [binding for key in cls.__dict__.get("KEYS", ()) for binding in key.bindings()]
+        super().__init_subclass__(**options)
+
     def __init__(self, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
         self._sight = OnScreenClock()
 
     def compose(self) -> ComposeResult:
-        """Frame, body, keys."""
         with Vertical(id="dialog") as frame:
             frame.border_title = Content(f" {escape_unsafe(self.heading(), keep='')} ")
             yield from self.body()
             yield KeyHints(self.key_hints())
 
     def heading(self) -> str:
-        """The title."""
         return self.HEADING
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """The bottom line."""
-        return self.KEYS
+        return [key.hint for key in self.KEYS if key.words]
+
+    def hints_of(self, *keys: str) -> list[KeyHint]:
+        """Return the hints of these keys of the dialog, in this order."""
+        known = {key.keys: key.hint for key in self.KEYS}
+        return [known[one] for one in keys]
 
     def body(self) -> Iterable[Widget]:
         """The widgets between title and keys."""
@@ -147,7 +185,6 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             self.action_leave()
 
     def action_leave(self) -> None:
-        """Close without a result."""
         self.dismiss(None)
 
 
@@ -172,11 +209,9 @@ class PreviewDialog(Dialog[Result]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
 
     def search_list(self) -> SearchList:
-        """The list, as yet empty."""
         raise NotImplementedError
 
     def body(self) -> Iterable[Widget]:
-        """List and preview."""
         with Horizontal(id="panes"):
             yield self.search_list()
             with VerticalScroll(id="preview", can_focus=False):
@@ -204,11 +239,10 @@ class AskScreen(Dialog[bool]):
         no: What `n` does, as a verb.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n", "answer(False)", "No"),
-    ]
-
+    KEYS = (
+        DialogKey("y", "", "answer(True)"),
+        DialogKey("n", "", "answer(False)"),
+    )
     DEFAULT_CSS = """
     AskScreen {
         & > #dialog { width: 64; border: round $warning; border-title-color: $text-warning; }
@@ -226,11 +260,9 @@ class AskScreen(Dialog[bool]):
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """Both answers."""
         return self._answers
 
     def body(self) -> Iterable[Widget]:
-        """The question."""
         yield Static(Content(escape_unsafe(self._question)), classes="text")
 
     def action_answer(self, yes: bool) -> None:
@@ -253,10 +285,28 @@ class ValuesDialog(Dialog[None]):
     """
 
     def body(self) -> Iterable[Widget]:
-        """List, field, state."""
         yield OptionList(markup=False)
         yield Input(id="setting-field")
         yield Static(id="setting-state", classes="text gap quiet")
+
+    def __init__(self, preferences: "Preferences", runtime: "OpenWorkspace") -> None:
+        super().__init__()
+        self._preferences = preferences
+        self._runtime = runtime
+
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.draw()
 
     @property
     def narrow(self) -> bool:

@@ -3,10 +3,8 @@
 import asyncio
 import time
 from collections.abc import Iterable
-from typing import ClassVar
 
 from textual import work
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -21,8 +19,7 @@ from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.sandbox_mode import SandboxMode
 from app.text.safe_text import escape_unsafe
 from app.tools.command.sandbox_wording import describe_sandbox
-from app.ui.screens.dialog import Dialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey
 
 _MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
 _COMMANDS, _LEARNED = "commands", "learned"
@@ -51,9 +48,11 @@ class DoctorScreen(Dialog[bool]):
         endpoint: Examined; what is learned of it goes into the runtime's store.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
     HEADING = "Doctor"
-    KEYS = (KeyHint("r", "examine again"), KeyHint("escape", "close"))
+    KEYS = (
+        DialogKey("r", "check again", "again"),
+        DialogKey("escape", "close"),
+    )
 
     DEFAULT_CSS = """
     DoctorScreen {
@@ -73,7 +72,6 @@ class DoctorScreen(Dialog[bool]):
         self._learned = False
 
     def body(self) -> Iterable[Widget]:
-        """Yield address, findings and consequences."""
         address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
         with VerticalScroll():
             yield Static(Content(address), id="doctor-address", classes="text quiet")
@@ -81,7 +79,6 @@ class DoctorScreen(Dialog[bool]):
             yield Static(id="doctor-summary", classes="text gap")
 
     def on_mount(self) -> None:
-        """Begin."""
         self.action_again()
 
     def action_again(self) -> None:
@@ -145,7 +142,6 @@ class DoctorScreen(Dialog[bool]):
         self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
 
     def action_leave(self) -> None:
-        """Close."""
         self.dismiss(self._learned)
 
 
@@ -155,8 +151,8 @@ def describe_diagnosis(diagnosis: Diagnosis) -> Content:
         return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
     unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
     if not unsure:
-        return Content.styled("All is well.", "bold $text-success")
+        return Content.styled("Everything works.", "bold $text-success")
     return Content.assemble(
         ("signoff works with this endpoint. ", "bold $text-success"),
-        (f"It makes up for what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
+        (f"It works around what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
     )

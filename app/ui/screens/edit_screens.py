@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -15,7 +14,7 @@ from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog
+from app.ui.screens.dialog import AskScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
@@ -44,12 +43,11 @@ class EditScreen(Dialog[bool]):
         vim: Whether the user wants vim's keys.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "Save", priority=True),
-        Binding("ctrl+g", "external", "Editor", priority=True),
-        Binding("escape", "leave", "Leave", priority=True),
-    ]
-
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (
+        DialogKey("ctrl+s", "save into the proposal, not to disk", "save", priority=True),
+        DialogKey("ctrl+g", "your editor", "external", priority=True),
+        DialogKey("escape", "leave", "leave", priority=True),
+    )
     DEFAULT_CSS = """
     EditScreen {
         CodeEditor { height: 1fr; }
@@ -78,16 +76,7 @@ class EditScreen(Dialog[bool]):
         self._vim = vim
 
     def heading(self) -> str:
-        """Which file of which proposal."""
         return f"Edit {self._proposal_id} · {self._path}"
-
-    def key_hints(self) -> Sequence[KeyHint]:
-        """Return the hints; saving goes into the proposal, not to disk."""
-        return (
-            KeyHint("ctrl+s", f"save into {self._proposal_id}, not to disk"),
-            KeyHint("ctrl+g", "your editor"),
-            KeyHint("escape", "leave"),
-        )
 
     def body(self) -> Iterable[Widget]:
         """A warning where the eye would miss something, and the text."""
@@ -180,7 +169,7 @@ class EditScreen(Dialog[bool]):
         )
 
 
-Answer = str | ConflictSide
+Resolution = str | ConflictSide
 """The whole text of a file, or the side that is taken as a whole."""
 
 
@@ -197,16 +186,17 @@ class ResolveScreen(EditScreen):
         vim: Whether the user wants vim's keys.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "choose('proposed')", "Proposed"),
-        Binding("d", "choose('disk')", "On disk"),
-        Binding("b", "choose('both')", "Both"),
-        Binding("e", "type", "Edit by hand"),
-        Binding("u", "take_back", "Take back"),
-        Binding("right_square_bracket", "step(1)", "Next conflict"),
-        Binding("left_square_bracket", "step(-1)", "Previous conflict"),
-    ]
-
+    KEYS = (
+        DialogKey("p", "proposed", "choose('proposed')"),
+        DialogKey("d", "on disk", "choose('disk')"),
+        DialogKey("b", "both", "choose('both')"),
+        DialogKey("e", "edit by hand", "type"),
+        DialogKey("left_square_bracket,right_square_bracket", "conflict", "step(-1)|step(1)"),
+        DialogKey("u", "undo", "take_back"),
+        DialogKey("ctrl+s", "save into the proposal"),
+        DialogKey("ctrl+g", "your editor"),
+        DialogKey("escape", "leave"),
+    )
     DEFAULT_CSS = """
     ResolveScreen {
         #resolve-why { color: $text-warning; }
@@ -219,7 +209,7 @@ class ResolveScreen(EditScreen):
     def __init__(
         self,
         conflict: FileConflict,
-        save: Callable[[Answer, FileVersion | None], Awaitable[None]],
+        save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
         again: Callable[[UnsavedText | None], Awaitable[FileConflict]],
         editor: EditorAccess,
         *,
@@ -248,7 +238,6 @@ class ResolveScreen(EditScreen):
         return not self._area.read_only
 
     def heading(self) -> str:
-        """Which file of which proposal."""
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
@@ -265,7 +254,6 @@ class ResolveScreen(EditScreen):
         return ConflictEditor(self._conflict)
 
     def on_mount(self) -> None:
-        """The first conflict is shown."""
         self.call_after_refresh(self._show_first)
 
     @property
@@ -314,7 +302,6 @@ class ResolveScreen(EditScreen):
         self._tell_place()
 
     def action_step(self, by: int) -> None:
-        """Go to another conflict."""
         self._notice()
         self._area.step(by)
 
@@ -361,7 +348,7 @@ class ResolveScreen(EditScreen):
             return
         self.dismiss(True)
 
-    def _answer(self) -> Answer | None:
+    def _answer(self) -> Resolution | None:
         """Return the user's resolution; None, with a message, if it is not complete."""
         if self._conflict.whole:
             if self._side is None:
@@ -424,19 +411,8 @@ class ResolveScreen(EditScreen):
         return Content(escape_unsafe(f"{why}{more}", keep=""))
 
     def _hints(self, *, types: bool) -> Sequence[KeyHint]:
-        save = KeyHint("ctrl+s", f"save into {self._proposal_id}")
         if types:
-            return (save, KeyHint("escape", "back to choosing"))
-        sides = (KeyHint("p", "proposed"), KeyHint("d", "on disk"))
+            return [*self.hints_of("ctrl+s"), KeyHint("escape", "back to choosing")]
         if self._conflict.whole:
-            return (*sides, KeyHint("u", "take back"), save, KeyHint("escape", "leave"))
-        return (
-            *sides,
-            KeyHint("b", "both"),
-            KeyHint("e", "edit by hand"),
-            KeyHint("left_square_bracket,right_square_bracket", "conflict"),
-            KeyHint("u", "take back"),
-            save,
-            KeyHint("ctrl+g", "your editor"),
-            KeyHint("escape", "leave"),
-        )
+            return self.hints_of("p", "d", "u", "ctrl+s", "escape")
+        return [key.hint for key in self.KEYS]

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -16,8 +14,7 @@ from app.keys.keymap import key_name, keys_of
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage_line
-from app.ui.screens.dialog import Dialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey
 
 SCOPES: tuple[tuple[Scope, str], ...] = (
     ("review", "Review: decide"),
@@ -54,9 +51,13 @@ class HelpScreen(Dialog[None]):
         own: The user's own commands.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
     HEADING = "Help"
-    KEYS = (KeyHint("", "type to search"), KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
+    KEYS = (
+        DialogKey("", "type to search"),
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("f1", "", "leave"),
+        DialogKey("escape", "close"),
+    )
 
     DEFAULT_CSS = f"""
     HelpScreen {{
@@ -76,7 +77,6 @@ class HelpScreen(Dialog[None]):
         self._own = own
 
     def body(self) -> Iterable[Widget]:
-        """Search field and text."""
         yield Input(placeholder="Search keys and commands")
         with VerticalScroll(id="help-text", can_focus=False):
             yield Static(_IN_SHORT, id="help-short", markup=False)

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -20,8 +19,7 @@ from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import ValuesDialog, display_path
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import DialogKey, ValuesDialog
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -38,11 +36,11 @@ class ModelSetting:
     """A setting that a model can have."""
 
     value: Any
-    """What is in force; None if it is not known."""
+    """The value in force; None if unknown."""
     origin: str
     """Where it is from, in words."""
     own: Any = None
-    """What the user's file sets for this very model; None if nothing."""
+    """The value in the user's file for this model; None if not set."""
 
 
 def current_values(
@@ -188,17 +186,15 @@ class ModelSettingsScreen(ValuesDialog):
         renew: Connects anew with these settings.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space,right,l", "turn(1)", "Next value", show=False),
-        Binding("left,h", "turn(-1)", "Value before", show=False),
-        Binding("delete,backspace", "take_back", "Not set", show=False),
-    ]
     KEYS = (
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "change"),
-        KeyHint("left,right", "value before, next"),
-        KeyHint("delete", "not set"),
-        KeyHint("escape", "close"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "change"),
+        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
+        DialogKey("h", "", "turn(-1)"),
+        DialogKey("space,l", "", "turn(1)"),
+        DialogKey("delete", "unset", "take_back"),
+        DialogKey("backspace", "", "take_back"),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = "ModelSettingsScreen > #dialog { height: 18; }"
 
@@ -210,30 +206,17 @@ class ModelSettingsScreen(ValuesDialog):
         runtime: "OpenWorkspace",
         renew: "Callable[[Settings], None]",
     ) -> None:
-        super().__init__()
+        super().__init__(preferences, runtime)
         self._model = model
-        self._preferences = preferences
-        self._runtime = runtime
         self._renew = renew
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
         self._explained = ROWS[0]
 
     def heading(self) -> str:
-        """The model's name."""
         return f"Settings of {self._model.id}"
 
-    def on_mount(self) -> None:
-        """All settings."""
-        self._draw()
-        self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Kept in {display_path(self._runtime.dirs.config_file)}")
-
-    def on_resize(self) -> None:
-        """The columns follow the width."""
-        self._draw()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
         self._facts = current_values(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
@@ -276,7 +259,7 @@ class ModelSettingsScreen(ValuesDialog):
         # Of request fields the model's own are written; those for all models stay what they are.
         begun = fact.own if row.path == ("request",) else fact.value
         text = "" if begun is None else _shown(begun)
-        keys = "Enter saves · Esc leaves it as it was · empty takes back what is set for this model"
+        keys = "Enter saves · Esc cancels · empty unsets it for this model"
         self.open_field(text, f"{row.title}: {row.help}", keys)
 
     def action_turn(self, step: int) -> None:
@@ -294,7 +277,7 @@ class ModelSettingsScreen(ValuesDialog):
             return
         row, fact = self._row, self._facts[self._row.path]
         if fact.own is None:
-            self.tell(f"{row.title}: nothing of yours is set for this model alone.", problem=True)
+            self.tell(f"{row.title}: not set for this model.", problem=True)
         else:
             self._change(row, None)
 
@@ -320,7 +303,7 @@ class ModelSettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
-        self._draw()
+        self.draw()
         settings = self._preferences.settings
         if settings.model == self._model.id:
             self._renew(settings)

@@ -7,17 +7,15 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.git.diff_program import DiffOutput
 from app.ui.context.app_context import AppContext
-from app.ui.screens.dialog import Dialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey
 from widgets.common.text_view import TextLine, TextView, parse_coloured_text
 from widgets.diff.diff_search import SearchBar
 
@@ -40,15 +38,11 @@ _SIGNS = {
 class ChecksScreen(Dialog[None]):
     """The kept output of all checks of a proposal, failed ones first."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "next", "Next check"),
-        Binding("c", "copy", "Copy"),
-    ]
     KEYS = (
-        KeyHint("n", "next check"),
-        KeyHint("c", "copy all"),
-        KeyHint("g,G", "top, end"),
-        KeyHint("escape", "close"),
+        DialogKey("n", "next check", "next"),
+        DialogKey("c", "copy all", "copy"),
+        DialogKey("g,G", "top, end"),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = """
     ChecksScreen {
@@ -62,15 +56,12 @@ class ChecksScreen(Dialog[None]):
         self._lines = list(output_lines(checked))
 
     def heading(self) -> str:
-        """Which proposal."""
         return f"Checks of {self._proposal}"
 
     def body(self) -> Iterable[Widget]:
-        """The text."""
         yield TextView()
 
     def on_mount(self) -> None:
-        """Show it."""
         view = self.query_one(TextView)
         view.set_lines(self._lines)
         view.focus()
@@ -113,26 +104,19 @@ def _printed(result: CheckResult) -> Iterator[TextLine]:
             yield TextLine(((line, "quiet"),))
 
 
-Run = Callable[[str, int], Awaitable[DiffOutput]]
+RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
 """Runs the program on a file, by its path, for so many columns."""
 
 
 class ExternalDiffScreen(Dialog[None]):
     """The output of the diff program for one file at a time."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search"),
-        Binding("full_stop", "match(1)", "Next match"),
-        Binding("comma", "match(-1)", "Previous match"),
-        Binding("right_curly_bracket", "file(1)", "Next file"),
-        Binding("left_curly_bracket", "file(-1)", "Previous file"),
-    ]
     KEYS = (
-        KeyHint("slash", "search"),
-        KeyHint("full_stop,comma", "next, previous match"),
-        KeyHint("right_curly_bracket,left_curly_bracket", "files"),
-        KeyHint("g,G", "top, end"),
-        KeyHint("escape", "close"),
+        DialogKey("slash", "search", "search"),
+        DialogKey("full_stop,comma", "next, previous match", "match(1)|match(-1)"),
+        DialogKey("right_curly_bracket,left_curly_bracket", "files", "file(1)|file(-1)"),
+        DialogKey("g,G", "top, end"),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = """
     ExternalDiffScreen {
@@ -140,7 +124,7 @@ class ExternalDiffScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, name: str, paths: Sequence[str], at: int, run: Run) -> None:
+    def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
         """Show the files of `paths` from the one `at` on; `name` is what they are of, and by which program."""
         super().__init__(classes="-large")
         self._about = name
@@ -149,7 +133,6 @@ class ExternalDiffScreen(Dialog[None]):
         self._run = run
 
     def heading(self) -> str:
-        """Return the file's name."""
         return self._about
 
     def body(self) -> Iterable[Widget]:
@@ -158,7 +141,6 @@ class ExternalDiffScreen(Dialog[None]):
         yield SearchBar()
 
     def on_mount(self) -> None:
-        """Show the first."""
         self.query_one(TextView).focus()
         self.call_after_refresh(self._load)
 
@@ -182,7 +164,6 @@ class ExternalDiffScreen(Dialog[None]):
         self._load()
 
     def action_search(self) -> None:
-        """Open the search field."""
         self.query_one(SearchBar).open()
 
     def action_match(self, by: int) -> None:

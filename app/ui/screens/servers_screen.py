@@ -5,10 +5,8 @@ import getpass
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -23,8 +21,7 @@ from app.runtime.mcp_manager import McpManager
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import AskScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
 
 _ELSEWHERE = (
@@ -32,7 +29,7 @@ _ELSEWHERE = (
     "Paste that address here. Or have the port forwarded before you sign in, by this on the machine of your browser:"
 )
 _HERE = "If your browser says at the end that it can't connect, paste the address here that it shows then."
-_WRONG = "That is not where this sign-in ends."
+_WRONG = "That is not the address at the end of this sign-in."
 
 
 class SignInScreen(Dialog[bool]):
@@ -45,11 +42,10 @@ class SignInScreen(Dialog[bool]):
         environment: Says whether the user is on another machine.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
     KEYS = (
-        KeyHint("ctrl+y", "copy the address"),
-        KeyHint("enter", "take what is pasted"),
-        KeyHint("escape", "give up"),
+        DialogKey("ctrl+y", "copy the address", "copy", priority=True),
+        DialogKey("enter", "use the pasted address"),
+        DialogKey("escape", "cancel"),
     )
     DEFAULT_CSS = """
     SignInScreen {
@@ -69,7 +65,6 @@ class SignInScreen(Dialog[bool]):
         self._forwarding = ssh_forwarding_command(invitation.port, environment)
 
     def heading(self) -> str:
-        """Return the server's name."""
         return f"Sign in to {self._server}"
 
     def body(self) -> Iterable[Widget]:
@@ -125,20 +120,15 @@ QUIET = "$foreground 65%"
 class ServersScreen(PreviewDialog[None]):
     """A searchable list of servers with a preview of the highlighted one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "restart", "Restart", priority=True),
-        Binding("ctrl+l", "log", "Log", priority=True),
-        Binding("ctrl+s", "sign_in", "Sign in", priority=True),
-    ]
     HEADING = "MCP servers"
     KEYS = (
-        KeyHint("", "type to search"),
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "on or off"),
-        KeyHint("ctrl+r", "restart"),
-        KeyHint("ctrl+l", "tools or log"),
-        KeyHint("ctrl+s", "sign in"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "on or off"),
+        DialogKey("ctrl+r", "restart", "restart", priority=True),
+        DialogKey("ctrl+l", "tools or log", "log", priority=True),
+        DialogKey("ctrl+s", "sign in", "sign_in", priority=True),
+        DialogKey("escape", "close"),
     )
 
     def __init__(self, served: McpManager) -> None:
@@ -147,7 +137,6 @@ class ServersScreen(PreviewDialog[None]):
         self._log = False
 
     def search_list(self) -> SearchList:
-        """Over names, programs and tools."""
         return SearchList("Search servers and tools", empty=_NONE)
 
     def on_mount(self) -> None:
@@ -216,7 +205,7 @@ class ServersScreen(PreviewDialog[None]):
         """Sign in to the one under the cursor, in the browser."""
         server = self._chosen
         if server is None or not server.definition.is_remote:
-            self.say("There is nothing to sign in to.")
+            self.say("This server needs no sign-in.")
             return
 
         worker = get_current_worker()
@@ -296,7 +285,7 @@ def _tools(server: McpServer) -> Content:
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
         rows.append(Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
     rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.left_out]
-    return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
+    return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET)
 
 
 def _log(server: McpServer) -> Content:

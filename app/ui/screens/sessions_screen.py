@@ -5,10 +5,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import ClassVar
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input
@@ -19,11 +17,10 @@ from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import AskScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
 
-_NONE_YET = "No session is kept here yet. One begins with your first message."
+_NONE_YET = "No session here yet. One begins with your first message."
 _LAST_MESSAGES = 6
 _MARKED = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
 _LONGEST = 600
@@ -39,20 +36,15 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         current: The id of the open session.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+d", "delete", "Delete", priority=True),
-        Binding("ctrl+t", "pin", "Pin", priority=True),
-        Binding("ctrl+r", "rename", "Rename", priority=True),
-    ]
     HEADING = "Sessions"
     KEYS = (
-        KeyHint("", "type to search"),
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "open"),
-        KeyHint("ctrl+t", "pin"),
-        KeyHint("ctrl+r", "rename"),
-        KeyHint("ctrl+d", "delete"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "open"),
+        DialogKey("ctrl+t", "pin", "pin", priority=True),
+        DialogKey("ctrl+r", "rename", "rename", priority=True),
+        DialogKey("ctrl+d", "delete", "delete", priority=True),
+        DialogKey("escape", "close"),
     )
 
     def __init__(self, store: SessionStore, current: str) -> None:
@@ -62,11 +54,9 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         self._records: dict[str, SessionRecord] = {}
 
     def search_list(self) -> SearchList:
-        """Over titles."""
         return SearchList("Search titles, models and ids", empty=_NONE_YET)
 
     def on_mount(self) -> None:
-        """Load the list."""
         self._load()
 
     @work(group="list", exclusive=True, exit_on_error=False, description="list sessions")
@@ -165,14 +155,16 @@ class TitleScreen(Dialog[str]):
     """
 
     HEADING = "Title"
-    KEYS = (KeyHint("enter", "keep"), KeyHint("escape", "leave as it is"))
+    KEYS = (
+        DialogKey("enter", "save"),
+        DialogKey("escape", "cancel"),
+    )
 
     def __init__(self, title: str) -> None:
         super().__init__(classes="-small")
         self._title = title
 
     def body(self) -> Iterable[Widget]:
-        """Yield the field."""
         yield Input(self._title, select_on_focus=False)
 
     @on(Input.Submitted)
@@ -272,10 +264,10 @@ class SearchScreen(PreviewDialog[SearchHit]):
 
     HEADING = "Search"
     KEYS = (
-        KeyHint("", "type to search"),
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "open there"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "go to it"),
+        DialogKey("escape", "close"),
     )
 
     def __init__(self, search: SessionSearch, words: str = "") -> None:
@@ -286,11 +278,9 @@ class SearchScreen(PreviewDialog[SearchHit]):
         """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
 
     def search_list(self) -> SearchList:
-        """Return the list of results."""
-        return SearchList("Search all sessions", empty=_WHAT_FOR, unmatched="Nowhere.", asks=True)
+        return SearchList("Search all sessions", empty=_WHAT_FOR, unmatched="No match.", asks=True)
 
     def on_mount(self) -> None:
-        """Begin."""
         self.query_one("#preview").display = False
         choices = self.query_one(SearchList)
         choices.set_choices([])

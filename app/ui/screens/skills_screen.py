@@ -11,9 +11,8 @@ from app.conversation.payload.token_count import text_tokens
 from app.prompts.skills import Skill, Skills
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog
+from app.ui.screens.dialog import Dialog, DialogKey
 from widgets.common.figures import format_thousands
-from widgets.common.key_hints import KeyHint
 
 
 class SkillsScreen(Dialog[None]):
@@ -25,7 +24,10 @@ class SkillsScreen(Dialog[None]):
     """
 
     HEADING = "Skills"
-    KEYS = (KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
+    KEYS = (
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("escape", "close"),
+    )
     DEFAULT_CSS = """
     SkillsScreen {
         VerticalScroll { height: auto; max-height: 1fr; }
@@ -48,7 +50,6 @@ class SkillsScreen(Dialog[None]):
                 yield Static(Content(escape_unsafe(problem, keep="")), classes="text warning gap")
 
     def on_mount(self) -> None:
-        """The keys scroll."""
         self.query_one(VerticalScroll).focus()
 
 
@@ -68,5 +69,5 @@ def _summary(skills: Skills, told: Skills | None) -> Content:
     tokens = text_tokens(skills.prompt_text())
     said = f"{plural(len(skills.by_name), 'skill')}: about {format_thousands(tokens)} tokens of each request."
     if told is not None and told.prompt_text() != skills.prompt_text():
-        said += " The model of this session knows what there was when it was opened; /new takes in the rest."
+        said += " This session uses the skills from when it was opened; /new loads the present ones."
     return Content(said)

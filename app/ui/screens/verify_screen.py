@@ -5,10 +5,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
 
 from textual import work
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -18,9 +16,8 @@ from app.attestation.commit_verification import CommitVerification, describe_sig
 from app.attestation.range_verification import VerifiedRange, verify_range
 from app.git.run_git import GitFailed
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog
+from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace.git_repository import folder_in_repository
-from widgets.common.key_hints import KeyHint
 
 _QUIET = "$foreground 65%"
 
@@ -39,12 +36,11 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
     """Shows the commits of the branch that its upstream lacks; the result is the files that the user wants to
     review."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "review", "Review")]
     HEADING = "Verify"
     KEYS = (
-        KeyHint("r", "review what is not covered"),
-        KeyHint("up,down,pageup,pagedown", "scroll"),
-        KeyHint("escape", "close"),
+        DialogKey("r", "review what is not covered", "review"),
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = """
     VerifyScreen {
@@ -59,13 +55,11 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         self._unreviewed: UnreviewedFiles | None = None
 
     def body(self) -> Iterable[Widget]:
-        """The conclusion, then the commits."""
         yield Static("Verifying…", id="verify-summary", classes="text")
         with VerticalScroll():
             yield Static(id="verify-commits", classes="text gap")
 
     def on_mount(self) -> None:
-        """Begin."""
         self.query_one(VerticalScroll).focus()
         self._verify()
 

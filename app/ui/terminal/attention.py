@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
-"""What a key without a letter sends; in a line that was edited before there was an editor it meant nothing."""
+"""Escape sequences of keys without a character."""
 
 
 def keys_of(lines: str) -> Iterator[events.Key]:

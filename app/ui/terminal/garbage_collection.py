@@ -28,7 +28,7 @@ _QUIET = 0.01
 _WORTHWHILE = 8
 """Young collections since the last full one, each after 2,000 new objects, from which on another full one pays."""
 _OVERDUE = 400
-"""The same number from which on it comes even while something happens: a model may write for an hour."""
+"""The number from which on a full collection runs even while the app is busy: a model may write for an hour."""
 _LONG = 0.012
 """Seconds of CPU of a full collection after which what has survived is frozen."""
 _LOOSE = 2 * 1024 * 1024

@@ -90,9 +90,7 @@ def conversation(turns: int) -> list[Event]:
         (30_000, True, False, False, False),
     ],
 )
-def test_what_is_around_goes_first_and_history_before_what_was_said_aside(
-    window: int, tight: bool, around: bool, earlier: bool, oldest: bool
-) -> None:
+def test_context_is_cut_before_history(window: int, tight: bool, around: bool, earlier: bool, oldest: bool) -> None:
     facts = PayloadInputs("prompt", [])
     request = SideRequest(
         conversation(10), facts, KeptProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER

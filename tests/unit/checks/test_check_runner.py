@@ -180,8 +180,6 @@ async def test_of_files_that_are_new_nothing_was_wrong_before(runtime: OpenWorks
     ],
     ids=["missing", "no program", "too long"],
 )
-async def test_a_command_that_cannot_be_run_speaks_against_nothing(
-    runtime: OpenWorkspace, run: str, words: str
-) -> None:
+async def test_a_check_that_cannot_run_blames_nothing(runtime: OpenWorkspace, run: str, words: str) -> None:
     result = await checked(runtime, stage(runtime, a="a1\n"), run)
     assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)

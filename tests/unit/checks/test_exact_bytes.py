@@ -197,9 +197,7 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     await asyncio.wait({watch})
 
 
-async def test_where_no_more_folders_can_be_watched_it_is_looked_time_and_again(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(paths: object) -> None:
         raise OSError(errno.ENOSPC, "no space left on device")
 

@@ -72,9 +72,7 @@ async def following(runner: Any) -> CheckFollower:
     return CheckFollower(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
 
 
-async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
-    runner: Any, following: CheckFollower
-) -> None:
+async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, following: CheckFollower) -> None:
     following.follow([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await runner.running.wait()
@@ -83,9 +81,7 @@ async def test_a_check_that_the_user_ends_keeps_an_approval_from_being_written(
     await following.close()
 
 
-async def test_an_approval_right_after_the_proposal_came_waits_for_its_checks(
-    runner: Any, following: CheckFollower
-) -> None:
+async def test_an_immediate_approval_waits_for_the_checks(runner: Any, following: CheckFollower) -> None:
     following.follow([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await asyncio.wait(
@@ -132,9 +128,7 @@ def no_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
         (Failing(CheckOutcome(CheckState.PASSED)), some_trees, "The disk is full."),
     ],
 )
-async def test_a_check_that_cannot_be_run_keeps_an_approval_from_being_written_once(
-    runner: Any, trees: Any, words: str
-) -> None:
+async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, trees: Any, words: str) -> None:
     said: list[ProposalChecks] = []
     following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
     following.follow([PROPOSAL], "P1")

@@ -266,18 +266,14 @@ def test_a_pending_proposal_survives_in_the_summary() -> None:
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.integers(1, 300), st.booleans())
-def test_making_room_ends_and_leaves_a_valid_history(
-    session: Simulation, profile: Profile, target: int, summarise: bool
-) -> None:
+def test_compaction_leaves_valid_history(session: Simulation, profile: Profile, target: int, summarise: bool) -> None:
     make_room(session.events, target, summarise=summarise)
     assert violations(project(session.events, profile, FACTS).messages, rules_for(profile)) == []
 
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(sessions(), profiles, st.data())
-def test_the_summary_request_is_valid_and_speaks_as_the_program(
-    session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_the_summary_request_is_valid_and_system(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
     budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
     payload = summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)

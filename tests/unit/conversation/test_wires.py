@@ -77,9 +77,7 @@ def without_breakpoints(value: Any) -> Any:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
-    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_any_prefix_is_valid(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     # A model that did not make the opaque blocks is as valid as the one that did.
@@ -94,9 +92,7 @@ def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
 @each_wire
 @thorough
 @given(events=damaged_logs(), profile=profiles)
-def test_a_damaged_log_gives_a_request_that_the_vendor_takes(
-    wire: WireName, events: list[Event], profile: Profile
-) -> None:
+def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: Profile) -> None:
     profile = on(wire, profile)
     body = body_of(events, profile)
     assert violations(body, profile) == []
@@ -106,9 +102,7 @@ def test_a_damaged_log_gives_a_request_that_the_vendor_takes(
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_each_word_goes_out_once_and_as_whose_it_is(
-    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_each_text_has_its_role(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     users: list[str] = []
@@ -136,9 +130,7 @@ def test_each_word_goes_out_once_and_as_whose_it_is(
 @each_wire
 @thorough
 @given(session=sessions(), inline=st.booleans(), data=st.data())
-def test_the_closing_instruction_is_system_text_after_all_results_and_leaves_the_prefix_as_it_was(
-    wire: WireName, session: Simulation, inline: bool, data: st.DataObject
-) -> None:
+def test_closing_is_system_at_the_end(wire: WireName, session: Simulation, inline: bool, data: st.DataObject) -> None:
     profile = Profile(wire=wire, mid_system="inline" if inline else "fold_first")
     sent = [at for at, event in enumerate(session.events) if isinstance(event, RequestSent) and event.closing]
     if not sent:
@@ -190,9 +182,7 @@ def _stays(message: dict[str, Any]) -> bool:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles)
-def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
-    wire: WireName, session: Simulation, profile: Profile
-) -> None:
+def test_opaque_blocks_go_to_their_model_and_wire(wire: WireName, session: Simulation, profile: Profile) -> None:
     other = "sealed by openai" if wire == "anthropic" else "signed by anthropic"
     assert other not in json.dumps(body_of(session.events, on(wire, profile)))
     foreign = replace(FACTS, model="a third", endpoint="elsewhere")

@@ -64,9 +64,7 @@ def test_it_is_a_clean_repository_with_a_history(sample: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_it_is_the_same_whatever_git_the_user_has_set_up(
-    tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_git_configuration_does_not_matter(tmp_path: Path, sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hooks = tmp_path / "hooks"
     hooks.mkdir()
     hook = hooks / "pre-commit"

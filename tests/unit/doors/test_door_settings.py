@@ -59,9 +59,7 @@ layouts = st.sampled_from([None, 1, 2, 4, "\t"])
 
 
 @given(settings, layouts, st.sampled_from(WITH_JSON))
-def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
-    document: dict[str, Any], indent: int | str | None, agent: Agent
-) -> None:
+def test_install_and_remove_restore_text(document: dict[str, Any], indent: int | str | None, agent: Agent) -> None:
     text = json.dumps(document, indent=indent) + "\n"
     there = with_hook(agent, text, OPTIONS)
     parsed = json.loads(there)

@@ -60,9 +60,7 @@ def test_seconds_are_whole_and_at_most_a_day(text: str) -> None:
         parse_seconds(text)
 
 
-def test_the_project_is_the_one_that_the_agent_names_where_it_works_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agents_project_is_used_if_it_works_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
     call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
@@ -177,9 +175,7 @@ def copilot_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopilotLog:
     return CopilotLog(tmp_path)
 
 
-def test_the_calls_of_a_response_of_copilot_have_its_time(
-    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch) -> None:
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
@@ -220,9 +216,7 @@ def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool)
     later.join()
 
 
-def test_a_call_that_copilot_does_not_log_is_not_understood(
-    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unlogged_copilot_call_is_refused(copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "_LOG_SECONDS", 0.1)
     copilot_log.responds("01.100", "first")
     with pytest.raises(ValueError, match="did not write the call to its log within"):

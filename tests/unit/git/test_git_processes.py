@@ -101,9 +101,7 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_it_is_called_as_git_calls_it_elsewhere_and_without_secrets(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+async def test_it_is_called_like_by_git_without_secrets(tmp_path: Path, environment: dict[str, str]) -> None:
     sides = DiffSides("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
     printed = await run(tool(tmp_path), environment, sides)
     assert printed.problem == ""
@@ -140,9 +138,7 @@ async def test_what_it_prints_is_bounded(environment: dict[str, str], monkeypatc
     assert "more than 2 MB" in printed.problem
 
 
-async def test_where_it_has_no_place_to_work_it_says_so(
-    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_temp_folder_is_named(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/no/such/folder")
     printed = await run("cat", environment, DiffSides("a", None, b"a"))
     assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")

@@ -232,9 +232,7 @@ def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Ope
     assert left_out == ("a.txt: a commit of another repository",)
 
 
-def test_so_many_files_that_nobody_reviews_them_are_not_staged(
-    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "MOST_FILES", 3)
     for number in range(3):
         (root / f"new{number}").touch()

@@ -68,9 +68,7 @@ def test_other_files_are_only_named(files: ImageFiles, root: Path) -> None:
         ("/dev/zero.png", "There is no /dev/zero.png."),
     ],
 )
-def test_what_is_meant_as_an_image_and_is_none_is_refused_in_one_line(
-    files: ImageFiles, root: Path, path: str, reason: str
-) -> None:
+def test_a_file_that_is_no_image_is_refused(files: ImageFiles, root: Path, path: str, reason: str) -> None:
     (root / "folder.png").mkdir()
     os.mkfifo(root / "pipe.png")
     (root / "text.png").write_text("hello")
@@ -107,9 +105,7 @@ def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_pat
         (png(30, 20)[:40], "chat", "cut off or damaged"),
     ],
 )
-def test_what_no_vendor_takes_is_refused_before_it_is_sent(
-    files: ImageFiles, root: Path, data: bytes, wire: str, reason: str
-) -> None:
+def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: bytes, wire: str, reason: str) -> None:
     (root / "shot.png").write_bytes(data)
     (candidate,) = mentioned(files, "shot.png")
     with pytest.raises(NotAttached, match=reason):
@@ -319,9 +315,7 @@ def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:
     st.lists(st.tuples(st.integers(0, 80), st.binary(min_size=1, max_size=4))),
     st.binary(max_size=40),
 )
-def test_whatever_the_bytes_are_there_is_a_format_or_a_reason(
-    picture: bytes, changes: list[tuple[int, bytes]], more: bytes
-) -> None:
+def test_any_bytes_give_a_format_or_a_reason(picture: bytes, changes: list[tuple[int, bytes]], more: bytes) -> None:
     data = bytearray(picture + more)
     for at, content in changes:
         data[at : at + len(content)] = content

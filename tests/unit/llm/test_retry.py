@@ -47,9 +47,7 @@ def test_limits(
 
 
 @given(st.sampled_from(BUSY), st.lists(st.floats(0, 1, exclude_max=True), min_size=5, max_size=5))
-def test_a_busy_server_has_half_a_minute_at_least_and_each_gap_is_longer(
-    kind: FailureKind, luck: list[float]
-) -> None:
+def test_a_busy_server_has_half_a_minute_and_growing_gaps(kind: FailureKind, luck: list[float]) -> None:
     dice = iter(luck)
     policy = RetryPolicy(jitter=lambda: next(dice))
     gaps: list[float] = []

@@ -226,7 +226,5 @@ def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: P
         ("the schema cache of far__find broke down", Payload([USER], [TOOL]), Profile(), 500),
     ],
 )
-def test_a_word_that_comes_up_by_chance_teaches_nothing(
-    text: str, payload: Payload, profile: Profile, status: int
-) -> None:
+def test_an_incidental_word_teaches_nothing(text: str, payload: Payload, profile: Profile, status: int) -> None:
     assert taught(text, payload, profile, status=status) == ""

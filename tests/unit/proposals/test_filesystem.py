@@ -38,9 +38,7 @@ def test_what_there_is_of_each_kind(disk: PosixFilesystem, tmp_path: Path) -> No
     assert disk.names("folder") == ["b.txt"] and disk.names("none") == disk.names("a.txt") == []
 
 
-def test_a_folder_that_is_a_link_leads_nowhere_where_the_system_calls_it_a_loop(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linked_folder_called_a_loop_is_refused(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
     def as_on_macos(name: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -52,9 +50,7 @@ def test_a_folder_that_is_a_link_leads_nowhere_where_the_system_calls_it_a_loop(
     assert disk.kind("link/b.txt") == "missing"
 
 
-def test_a_folder_that_may_not_be_entered_is_not_missing(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_folder_is_not_missing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -72,9 +68,7 @@ def test_a_folder_that_can_t_be_flushed_is_an_error(disk: PosixFilesystem, monke
         disk.sync_folder("folder")
 
 
-def test_of_the_attributes_all_are_kept_that_can_be_had(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_readable_attribute_is_kept(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, bytes] = {}
 
     def value(_: int, name: str) -> bytes:
@@ -124,7 +118,7 @@ def test_a_new_file_has_its_mode_though_there_is_nothing_more_to_take_after(disk
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
-def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
+def test_no_exchange_differs_from_a_failure(
     disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(*_: object) -> int:
@@ -140,9 +134,7 @@ def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
         disk.exchange("a.txt", "temp")
 
 
-def test_what_can_t_have_a_second_name_for_another_reason_is_not_moved(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_hard_link_moves_nothing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -168,9 +160,7 @@ Change = Callable[[Path], object]
     ],
     ids=["nothing", "text", "too large", "gone", "one more in a folder", "a folder"],
 )
-def test_what_was_observed_holds_until_something_of_it_changes(
-    disk: PosixFilesystem, tmp_path: Path, change: Change
-) -> None:
+def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Path, change: Change) -> None:
     observed = RecordingReader(disk)
     observed.read("a.txt"), observed.names("folder"), observed.kind("none")
     before = (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))

@@ -41,9 +41,7 @@ def git_merge(folder: Path, base: list[bytes], ours: list[bytes], theirs: list[b
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(triples())
-def test_merges_what_git_merges_as_git_does(
-    tmp_path: Path, triple: tuple[list[bytes], list[bytes], list[bytes]]
-) -> None:
+def test_merge_equals_that_of_git(tmp_path: Path, triple: tuple[list[bytes], list[bytes], list[bytes]]) -> None:
     base, ours, theirs = triple
     expected = git_merge(tmp_path, base, ours, theirs)
     result = merge_lines(base, ours, theirs)

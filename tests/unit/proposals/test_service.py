@@ -13,8 +13,7 @@ from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.rebase import rebase
 from app.proposals.text.file_warnings import file_cautions, mode_words
-from app.proposals.values.decision_results import binary_note
-from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_note
 from app.proposals.values.proposal_errors import (
     ChangedSinceSeen,
     EditRefused,

@@ -164,9 +164,7 @@ def change(site: Bench, name: str, number: int) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=3, max_size=14))
-def test_what_is_kept_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]
-) -> None:
+def test_cache_is_transparent(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]) -> None:
     """One service all the way, against one that is opened anew for every step and so has nothing kept."""
     folder: Path = tmp_path_factory.mktemp("stacks")
     sites = []
@@ -189,9 +187,7 @@ def test_what_is_kept_changes_nothing(
         assert ours == theirs, step
 
 
-def test_what_is_remembered_again_counts_once_and_as_the_latest(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
     contents = Contents(bench().store)
     first, second, third = (letter * 64 for letter in "abc")

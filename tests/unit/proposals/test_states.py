@@ -112,9 +112,7 @@ def records(history: str) -> list[JournalRecord]:
         ("apply undo apply apply undo", [], [4, 3]),
     ],
 )
-def test_an_undo_takes_back_all_before_it_and_a_redo_puts_it_forth_as_one(
-    history: str, on_disk: list[int], taken_back: list[int]
-) -> None:
+def test_undo_and_redo_count_as_one_record(history: str, on_disk: list[int], taken_back: list[int]) -> None:
     found = records(history)
     assert [record.id for record in effective_records(found)] == on_disk
     assert [record.id for record in undone_records(found)] == taken_back

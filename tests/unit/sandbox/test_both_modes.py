@@ -128,26 +128,20 @@ async def test_without_room_for_runs_it_is_in_place(root: Path, tmp_path: Path) 
 
 
 @pytest.mark.layer
-async def test_a_layer_on_which_nothing_can_be_tried_is_none(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unusable_layer_is_none(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     probe = await chosen(root, tmp_path / "runs", SandboxMode.OVERLAY)
     assert probe.why_not == "a layer over this file system does not hold what is written"
 
 
-async def test_without_landlock_nothing_is_confined(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_landlock_no_confinement(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
     probe = await sandbox.probe()
     assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
 
 
-def test_where_nothing_tells_of_mounts_there_are_none(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_mount_table_means_no_mounts(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlay_layer, "_MOUNTS", tmp_path / "none")
     assert overlay_layer.mounts_below(root) == []
 
@@ -179,9 +173,7 @@ def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ordinary_user")
-def test_what_a_command_has_locked_goes_without_a_further_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_locked_files_are_removed_without_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", None)
     (tmp_path / "kept").mkdir(mode=0)
     (tmp_path / "run/locked/in").mkdir(parents=True)

@@ -233,9 +233,7 @@ async def test_nothing_goes_on_where_a_command_kills_what_watches_it(kernel: Ker
 
 @pytest.mark.parametrize("opened", [(), ("ssh-agent",)], ids=["", "opened"])
 @where(newest=True)
-async def test_it_reaches_a_socket_only_where_the_user_opens_them(
-    kernel: Kernel, root: Path, opened: tuple[str, ...]
-) -> None:
+async def test_sockets_need_the_users_setting(kernel: Kernel, root: Path, opened: tuple[str, ...]) -> None:
     name = f"signoff-test-{random.randrange(10**9)}"
     with socket.socket(socket.AF_UNIX) as by_path, socket.socket(socket.AF_UNIX) as by_name:
         by_path.bind(str(root.parent / "s"))
@@ -303,9 +301,7 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has a limit of the kernel's")
-async def test_root_runs_nothing_in_place_where_processes_cannot_be_bounded(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (sandbox_mode, choosing):
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: False)
     sandbox = in_place(root)
@@ -343,7 +339,7 @@ async def test_a_command_gets_no_file_of_signoffs_whatever_its_number(root: Path
             os.close(each)
 
 
-async def test_ignored_files_that_it_has_written_are_named_and_bytecode_beside_sources_is_put_back(
+async def test_written_ignored_files_are_named_and_bytecode_is_put_back(
     root: Path,
 ) -> None:
     (root / ".gitignore").write_text("build/\n__pycache__/\n*.log\n.env\nold/\n")

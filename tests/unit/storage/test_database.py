@@ -316,9 +316,7 @@ def test_a_fork_is_told_of_a_rebase_of_what_it_remembers(store: SessionStore) ->
     ("state", "decision", "feedback"),
     [("applied", "approved", ""), ("denied", "denied", "Not so."), ("undone", "undone", ""), ("superseded", "", "")],
 )
-def test_what_an_older_signoff_left_unrecorded_is_still_recorded(
-    tmp_path: Path, state: str, decision: str, feedback: str
-) -> None:
+def test_unrecorded_rows_of_old_versions(tmp_path: Path, state: str, decision: str, feedback: str) -> None:
     path = tmp_path / "signoff.db"
     before = next(at for at, each in enumerate(MIGRATIONS) if "ALTER TABLE unrecorded" in each[0])
     with sqlite3.connect(path) as connection:
@@ -351,9 +349,7 @@ def _survives_json(event: Event) -> bool:
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(simulated=sessions())
-def test_an_event_as_stored_and_as_read_is_the_same_whole_event(
-    simulated: Simulation, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_events_are_read_as_stored(simulated: Simulation, tmp_path_factory: pytest.TempPathFactory) -> None:
     log = [event for event in simulated.events if _survives_json(event)]
     folder = tmp_path_factory.mktemp("state")
     database = Database(folder / "signoff.db")
@@ -428,9 +424,7 @@ def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> N
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-def test_a_session_is_called_by_the_first_message_that_tells_something(
-    store: SessionStore, said: list[str], title: str, together: bool
-) -> None:
+def test_a_title_is_the_first_real_message(store: SessionStore, said: list[str], title: str, together: bool) -> None:
     record = store.create()
     messages = [UserMessage(text=text) for text in said]
     for batch in [messages] if together else [[message] for message in messages]:
@@ -474,9 +468,7 @@ def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: Ca
     assert captured.files("P1") == [file(b"c")]
 
 
-def test_a_configuration_beside_the_folder_that_is_read_is_misplaced_unless_there_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_misplaced_configuration_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
     assert find_app_dirs().misplaced_config_file is None
     (tmp_path / "config.toml").touch()

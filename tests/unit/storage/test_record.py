@@ -197,9 +197,7 @@ def test_what_somebody_changes_is_named(fifty: Bench, harm: str, named: set[int]
 
 
 @pytest.mark.parametrize(("position", "betrayed"), [(10, 12), (99, 100)])
-def test_an_entry_that_was_forged_with_its_hash_is_betrayed_by_the_next_or_by_the_end(
-    fifty: Bench, position: int, betrayed: int
-) -> None:
+def test_a_forged_entry_is_found_by_the_next_or_the_head(fifty: Bench, position: int, betrayed: int) -> None:
     number, body, _ = rows(fifty)[position]
     forged = body.replace(b'"decision":"', b'"decision":"not_')
     assert forged != body
@@ -286,9 +284,7 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
     ("lost", "found"),
     [(["record_ends"], (50, 0)), (["record"], (0, 100))],
 )
-def test_what_one_table_says_is_held_against_the_other_that_cannot_be_read(
-    fifty: Bench, lost: list[str], found: tuple[int, int]
-) -> None:
+def test_an_unreadable_table_is_a_mismatch(fifty: Bench, lost: list[str], found: tuple[int, int]) -> None:
     drop(fifty, *lost)
     verified = RecordStore(fifty.database, fifty.name).verify()
     assert (len(verified.entries), len(verified.broken)) == found

@@ -41,9 +41,7 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(tmp_path: Path, mon
     assert not SessionLock(path).acquire(), "what it holds is the file that everybody sees"
 
 
-def test_a_child_with_a_copy_of_the_descriptor_does_not_keep_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_childs_descriptor_does_not_hold_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "session.lock"
     lock = SessionLock(path)
     assert lock.acquire()

@@ -67,9 +67,7 @@ def test_a_text_is_never_an_option_nor_an_expression(program: Path, root: Path, 
     assert options[-1] == ("--ignore-case" if fold else "--case-sensitive")
 
 
-def test_it_reads_no_configuration_runs_nothing_and_sees_no_key(
-    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ripgrep_gets_no_configuration_or_key(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/etc/ripgreprc")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     sieve(play(program, b"", 1), root).passed(["a"])
@@ -88,9 +86,7 @@ def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, mon
     assert len(asked) < 6
 
 
-def test_a_stop_ends_it_and_what_was_still_to_be_asked(
-    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_ends_it_and_pending_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 10)
     search = sieve(never_end(program), root)
     asking = threading.Thread(target=search.passed, args=(PATHS,))
@@ -103,9 +99,7 @@ def test_a_stop_ends_it_and_what_was_still_to_be_asked(
     assert len(calls(program)) == 1
 
 
-def test_a_stop_that_comes_while_it_is_started_ends_it_too(
-    program: Path, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_during_the_start_ends_it(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     search = sieve(never_end(program), root)
     start = subprocess.Popen
 

@@ -123,9 +123,7 @@ def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path,
     assert (list(skills.by_name), skills.problems) == (["good"], ())
 
 
-def test_a_folder_without_end_is_looked_at_so_far(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_huge_folder_is_listed_to_a_limit(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_MOST_LISTED", 3)
     put(tmp_path / "user", "s/SKILL.md")
     put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")

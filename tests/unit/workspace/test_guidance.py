@@ -145,7 +145,7 @@ def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "polls"), [("", False), ("1", True), ("true", True), ("False", False)])
-def test_the_user_says_whether_files_are_polled(
+def test_the_user_can_ask_for_polling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, polls: bool
 ) -> None:
     monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)

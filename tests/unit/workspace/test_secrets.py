@@ -277,9 +277,7 @@ def test_a_name_that_lies_too_deep_to_be_looked_at_hides_no_other(workspace: Wor
     assert workspace.secret_twin("notes.txt") == ".env"
 
 
-def test_what_is_not_there_is_nothing_in_the_folder_that_one_is_in(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     os.link(workspace.root / ".env", tmp_path / "key")
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)

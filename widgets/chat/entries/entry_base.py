@@ -43,7 +43,7 @@ class EntryGutter(NamedTuple):
     first: Span = NO_MARK
     rest: Span = NO_MARK
     last: Span | None = None
-    """What stands at the last row, if that is not what stands at the others."""
+    """The mark of the last row; None for the same as the other rows."""
 
     def at(self, row: int, height: int) -> Span:
         """The mark of a row of an entry."""
@@ -113,12 +113,10 @@ class FoldedEntry(TranscriptEntry):
     triangle: ClassVar[TextStyle] = MUTED
 
     def marks(self, opened: bool) -> EntryGutter:
-        """A triangle."""
         return EntryGutter(("▾ " if opened else "▸ ", self.triangle))
 
     @property
     def can_open(self) -> bool:
-        """Always."""
         return True
 
 

@@ -76,9 +76,9 @@ class UserEntry(TranscriptEntry):
 
     text: str
     answers: bool = False
-    """They answer a question."""
+    """Whether the message answers a question."""
     images: tuple[Image, ...] = ()
-    """What went with them."""
+    """Images sent with the message."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The words, folded if they are many, and a line for each image."""
@@ -112,7 +112,6 @@ class UserEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The words."""
         return self.text
 
 
@@ -189,7 +188,6 @@ class AnswerEntry(TranscriptEntry):
         return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The model's point."""
         return EntryGutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
@@ -203,7 +201,6 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The Markdown."""
         return self.text
 
 
@@ -234,7 +231,6 @@ class ReasoningEntry(FoldedEntry):
 
     @property
     def copy_text(self) -> str:
-        """The thoughts."""
         return self.text
 
 
@@ -262,7 +258,6 @@ class QuestionEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        """A question mark."""
         return EntryGutter(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
@@ -271,7 +266,6 @@ class QuestionEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The question."""
         return self.text
 
 
@@ -308,7 +302,6 @@ class InterventionEntry(FoldedEntry):
 
     @property
     def copy_text(self) -> str:
-        """Return the message."""
         return self.text
 
 
@@ -322,7 +315,6 @@ class NoticeEntry(TranscriptEntry):
     level: Literal["info", "warning", "error"] = "info"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The line."""
         return wrap_text(visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -331,7 +323,6 @@ class NoticeEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The line."""
         return self.text
 
 
@@ -370,12 +361,10 @@ class TurnEndEntry(TranscriptEntry):
         return [*told, *([StyledLine(((shorten(" · ".join(parts), width), MUTED),))] if parts else [])]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """None, if it went well."""
         return EntryGutter(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutter()
 
     @property
     def copy_text(self) -> str:
-        """Return the text."""
         return self.message
 
 
@@ -397,5 +386,4 @@ class CompactionEntry(FoldedEntry):
 
     @property
     def copy_text(self) -> str:
-        """The summary."""
         return self.summary

@@ -119,7 +119,6 @@ class ProposalEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The edge of the card."""
         face = _STATE_FACES.get(self.state, MUTED)
         return EntryGutter(("╭ ", face), ("│ ", face), ("╰ ", face))
 
@@ -144,7 +143,7 @@ class DecisionEntry(TranscriptEntry):
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
-    """What went with these words."""
+    """Images sent with the feedback."""
     still_pending: bool = False
     on_disk: bool = False
     """It was on disk before."""
@@ -192,7 +191,6 @@ class DecisionEntry(TranscriptEntry):
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The sign of the decision."""
         return EntryGutter(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:

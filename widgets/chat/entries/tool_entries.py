@@ -203,7 +203,6 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """Always."""
         return True
 
     @property

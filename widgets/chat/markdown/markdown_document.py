@@ -58,7 +58,7 @@ def close_marks(text: str) -> str:
     if _OPEN_LINK.search(last):
         return text + ")"
     opened: list[tuple[str, int, int]] = []
-    """What is open: the mark, how many of it, and where."""
+    """Open delimiters: the character, its count, and its position."""
     for run in _RUN.finditer(last):
         _take(run, last, opened)
     trimmed = text.rstrip("*_~")

@@ -54,7 +54,7 @@ class StyledLine(NamedTuple):
     code: tuple[LazySpans, int, int, int] | None = None
     """For code, in place of the text after the gutter: source, line index, first and last character."""
     action: str = ""
-    """What a click on the row means, if it means anything by itself."""
+    """The action of a click on the row; empty for none."""
 
     @property
     def text(self) -> str:
@@ -167,16 +167,11 @@ def wrap_text(
     text: str,
     face: TextStyle,
     width: int,
-    first: tuple[Span, ...] = (),
-    rest: tuple[Span, ...] | None = None,
-    fill: str = "",
+    lead: tuple[Span, ...] = (),
 ) -> list[StyledLine]:
-    """Lay plain text out, its own line breaks and indentation kept; `rest` is `first` again if not given."""
-    lines: list[StyledLine] = []
-    following = first if rest is None else rest
-    for source in text.expandtabs(4).split("\n"):
-        lines.extend(wrap([(source, face)], width, following if lines else first, following, fill))
-    return lines
+    """Lay plain text out, its own line breaks and indentation kept; each line begins with `lead`."""
+    sources = text.expandtabs(4).split("\n")
+    return [line for source in sources for line in wrap([(source, face)], width, lead, lead)]
 
 
 def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:

@@ -102,7 +102,7 @@ CHANGES = st.one_of(
 
 
 @given(st.lists(st.tuples(CHANGES, WIDTHS), min_size=4, max_size=12))
-def test_it_shows_the_same_as_one_that_always_had_this_width(
+def test_a_resized_transcript_equals_a_new_one(
     steps: list[tuple[tuple[str, str, str], int]],
 ) -> None:
     layout = TranscriptLayout()

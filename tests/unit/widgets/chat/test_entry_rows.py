@@ -30,9 +30,7 @@ def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> No
         (["denied", "still awaits a decision"], True, "Denied P1 · 1 of 2 hunks discarded · the rest still waits"),
     ],
 )
-def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
-    reasons: list[str], still_pending: bool, words: str
-) -> None:
+def test_a_denial_of_hunks_counts_discarded_lines(reasons: list[str], still_pending: bool, words: str) -> None:
     hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
     entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
     assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
@@ -45,9 +43,7 @@ def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
         ([True, False], True, "Approved P1 · 1 of 2 hunks written · the rest still waits"),
     ],
 )
-def test_an_approval_of_the_rest_does_not_say_that_it_was_all(
-    landed: list[bool], still_pending: bool, words: str
-) -> None:
+def test_an_approval_of_the_rest_is_not_all(landed: list[bool], still_pending: bool, words: str) -> None:
     hunks = tuple(
         HunkFact(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
     )

@@ -82,9 +82,7 @@ def words(text: str) -> list[str]:
 
 
 @given(DOCUMENT, st.lists(st.integers(1, 40), max_size=60), st.integers(12, 90), st.data())
-def test_streamed_text_comes_out_like_the_finished_text(
-    text: str, sizes: list[int], width: int, data: st.DataObject
-) -> None:
+def test_streamed_text_equals_finished_text(text: str, sizes: list[int], width: int, data: st.DataObject) -> None:
     document = MarkdownDocument(width)
     position = 0
     for size in sizes:

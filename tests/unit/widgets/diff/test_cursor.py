@@ -8,6 +8,7 @@ from textual.selection import Selection
 from app.proposals.values.models import FileDiff
 from app.review.seen import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
+from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_cursor import DiffCursor
@@ -176,7 +177,7 @@ def test_between_two_versions_no_line_is_picked() -> None:
     diff = numbered(3)
     sheet = laid_out(diff)
     cursor = DiffCursor(sheet, Window())
-    picking = LineSelection(sheet, cursor, lambda: None)
+    picking = LineSelection(sheet, cursor, RecordingView({}, []))
     cursor.put(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
     picked = picking.picked(None)

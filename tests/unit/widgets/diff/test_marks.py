@@ -11,15 +11,17 @@ from app.proposals.text.line_comparison import only_space_differs, pair_lines
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import lines_of
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
-from widgets.diff.background_jobs import BackgroundJobs, Job
+from tests.unit.widgets.diff.diff_canvas import RecordingView
+from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import DiffShape, arrange
+from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_pane import map_rows
 from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display
 from widgets.diff.file_facts import warning_notes
 from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects
-from widgets.diff.minimap import map_rows
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
@@ -285,13 +287,7 @@ class Desk:
         self.sheet.white_space = white_space
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
-        self.background = BackgroundJobs(
-            self.sheet,
-            self.jobs.__setitem__,
-            lambda: self.said.append("redraw"),
-            lambda: self.said.append("grown"),
-            lambda: self.said.append("relayout"),
-        )
+        self.background = BackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
         self.sheet.show(proposal("P1", diffs), diffs, versions=False)
 
     def looked(self) -> "Desk":
@@ -310,9 +306,7 @@ class Desk:
         (many_lines(10), False, set()),
     ],
 )
-def test_what_takes_long_is_found_out_later_and_white_space_only_if_it_is_to_be_left_out(
-    diffs: list[FileDiff], white_space: bool, begun: set[str]
-) -> None:
+def test_slow_marks_come_later(diffs: list[FileDiff], white_space: bool, begun: set[str]) -> None:
     assert Desk(*diffs, white_space=white_space).looked().jobs.keys() == begun
 
 

@@ -27,9 +27,7 @@ def hunk(old: int, new: int, name: str = "h") -> Hunk:
 
 
 @given(SPANS, SPANS)
-def test_a_line_is_seen_once_all_of_its_changed_characters_were_drawn(
-    drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]
-) -> None:
+def test_a_line_is_seen_once_drawn(drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]) -> None:
     seen, one = SeenLines(), hunk(0, 1)
     for span in drawn:
         seen.note_part(one, 0, span, wanted)
@@ -72,9 +70,7 @@ LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 
 
 @given(LINES, SPANS, st.integers(10, 60), st.booleans())
-def test_what_is_shown_of_a_long_line_holds_its_changes_and_counts_the_rest(
-    line: str, spans: list[tuple[int, int]], width: int, wrap: bool
-) -> None:
+def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], width: int, wrap: bool) -> None:
     changed = tuple((10 * start, min(len(line), 10 * start + 7)) for start in sorted({start for start, _ in spans}))
     changed = tuple(span for span in changed if span[0] < span[1])
     kept = kept_of_change(line, changed, width, wrap)
@@ -106,9 +102,7 @@ def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut(
 
 @settings(max_examples=at_most(25))
 @given(line=st.integers(0, 33), hunk=st.integers(1, 3))
-def test_a_remark_moves_with_its_line_when_another_hunk_is_denied(
-    tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int
-) -> None:
+def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
     new = site.service.diffs(proposal.id)[0].new
