@@ -19,7 +19,6 @@ from textual.widgets import Static
 from app.keys.actions import bindings
 from app.review.review_state import ReviewState
 from widgets.common.containers import Column
-from widgets.review.check_words import check_lines
 from widgets.review.evidence_words import evidence_lines
 from widgets.review.review_wording import (
     ACTION,
@@ -27,6 +26,7 @@ from widgets.review.review_wording import (
     HeadlineRoom,
     KeyOf,
     actions_on,
+    check_lines,
     confirmation_row,
     fitted,
     headline,

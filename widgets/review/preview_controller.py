@@ -11,10 +11,9 @@ from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.check_words import placed_findings
 from widgets.review.evidence_words import placed_evidence, with_unheld
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_wording import QUIET, confirmation_notes, safe
+from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
 from widgets.review.review_writing import placed, top_notes
 
 Written = tuple[tuple[object, ...], ...]

@@ -45,7 +45,7 @@ from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
-from widgets.review.ask_panel import AskPanel
+from widgets.review.ask_panel import AskPanel, as_feedback
 from widgets.review.key_availability import (
     CHECKS,
     DECIDES,
@@ -59,7 +59,6 @@ from widgets.review.key_availability import (
 from widgets.review.preview_controller import PreviewController, written_versions
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
-from widgets.review.side_threads import as_feedback
 from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
