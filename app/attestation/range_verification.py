@@ -57,12 +57,14 @@ def verify_range(
     Raises:
         GitFailed: the range is empty, or the repository, a note, the policy or the keys cannot be read.
     """
-    with BorrowedRepository(root) as borrowed:
+    with BorrowedRepository(root, work_tree=False) as borrowed:
+        if any(key.endswith(".promisor") for key in borrowed.settings):
+            raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         base, tip = _range(borrowed, words)
-        policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
-        verifier = CommitVerifier(borrowed, policy, base, time, more_notes)
+        policy, source = _policy(borrowed, base, policy_file)
+        verifier = CommitVerifier(borrowed, policy, base, time, more_notes, base or tip)
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")

@@ -7,8 +7,9 @@ people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads o
 """
 
 import os
+import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +29,17 @@ from app.proposals.values.record_entries import blob_id
 from app.workspace.reading import read_file
 
 REVIEWS = "refs/notes/signoff-reviews"
-_FETCHED = "refs/notes/*/signoff-reviews"
+FETCHED = "refs/notes/*/signoff-reviews"
 """Those of remotes, as `signoff notes --install` has git fetch them."""
 _LARGEST = 16 << 20
 """Bytes of a note that is read."""
 _MOST = 100_000
 """Envelopes that are read for one question."""
+_MOST_BYTES = 256 << 20
+"""Bytes of the notes that are read for one question."""
+_FEW = 500
+"""Notes that are looked for in parts of the tree, rather than in all of it."""
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class StatementNotes:
@@ -48,7 +54,8 @@ class StatementNotes:
 
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
         self._borrowed = borrowed
-        names = [*borrowed.references(REVIEWS, _FETCHED), *more]
+        self._bytes = 0
+        names = [*borrowed.references(REVIEWS, FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
@@ -75,7 +82,7 @@ class StatementNotes:
             line
             for note in self.read(wanted).values()
             for line in note.decode("ascii", "replace").split()
-            if line not in self.envelopes and line not in self.unreadable
+            if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
         if len(named) + len(self.envelopes) > _MOST:
             raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
@@ -83,22 +90,17 @@ class StatementNotes:
 
     def read_all(self) -> None:
         """Read every envelope. Raises as `look_up` does."""
-        named = set()
-        for tip in self._tips:
-            for line in self._borrowed.query("ls-tree", "-r", tip).decode("ascii", "replace").splitlines():
-                facts, _, path = line.partition("\t")
-                if facts.split()[2] == path.replace("/", ""):
-                    named.add(facts.split()[2])
+        named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
         if len(named) > _MOST:
             raise GitFailed(f"{REVIEWS} has more than {_MOST:,} reviews; nothing was verified.")
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
-        texts = self.read(named)
-        for name in sorted(named):
-            text = texts.get(name)
+        # An envelope is found by its own id: whatever a merge of notes has made of the note that keeps it.
+        texts = self._contents(names := sorted(named))
+        for name in names:
             try:
-                if text is None:
+                if (text := texts.get(name)) is None:
                     raise StatementError("it is missing")
                 if blob_id(text, self._borrowed.hash_name) != name:
                     raise StatementError("it is another than its name says")
@@ -116,27 +118,44 @@ class StatementNotes:
 
     def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
-        keys = [key for key in sorted(keys) if key.isalnum()]
-        if not self._tips or not keys:
+        wanted, found = set(keys), dict[str, dict[str, None]]()
+        for tip in self._tips if wanted else ():
+            for key, blob in self._entries(tip, wanted):
+                found.setdefault(key, {})[blob] = None
+        contents = self._contents({blob for blobs in found.values() for blob in blobs})
+        return {key: b"\n".join(contents.get(blob, b"") for blob in blobs) for key, blobs in found.items()}
+
+    def _entries(self, tip: str, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+        """Yield the ids that notes are about, each with the blob of the note; all of them if none are wanted."""
+        # To read the tree once is faster than to look each up in it.
+        paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _FEW else ()
+        listed = self._borrowed.query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
+        for line in listed.split("\0")[:-1]:
+            facts, _, path = line.partition("\t")
+            key = path.replace("/", "")
+            if not wanted or key in wanted:
+                yield key, facts.rpartition(" ")[2]
+
+    def _contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+        """Return what is in those of the blobs that are here; raises GitFailed if that is too much."""
+        if not blobs:
             return {}
-        forms = [
-            (key, f"{tip}:{form}")
-            for key in keys
-            for tip in self._tips
-            for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
-        ]
-        asked = "".join(f"{form}\n" for _, form in forms).encode()
-        said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objectsize)", data=asked)
-        found: dict[str, list[str]] = {}
-        for (key, _), line in zip(forms, said.decode("utf-8", "replace").splitlines(), strict=True):
-            blob, _, size = line.rpartition(" ")
-            if size.isdecimal():
-                if int(size) > _LARGEST:
-                    raise GitFailed(f"A note in {REVIEWS} has {int(size):,} bytes; the most is {_LARGEST:,}.")
-                found.setdefault(key, []).append(blob)
-        blobs = sorted({blob for blobs in found.values() for blob in blobs})
-        contents = self._borrowed.blobs(blobs)
-        return {key: b"\n".join(contents[blob] for blob in dict.fromkeys(blobs)) for key, blobs in found.items()}
+        asked = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
+        said = self._borrowed.query("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", data=asked)
+        facts = [line.split(" ") for line in said.decode("ascii", "replace").splitlines()]
+        sizes = {name: int(size) for kind, size, name in (each for each in facts if each[0] == "blob")}
+        if (largest := max(sizes.values(), default=0)) > _LARGEST:
+            raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_LARGEST:,}.")
+        self._bytes += sum(sizes.values())
+        if self._bytes > _MOST_BYTES:
+            raise GitFailed(f"The notes about these commits have more than {_MOST_BYTES:,} bytes; none was verified.")
+        return self._borrowed.blobs(sorted(sizes))
+
+
+def join_fetched(borrowed: BorrowedRepository) -> None:
+    """Take what was fetched of others' notes into one's own, so that these can be pushed; raises GitFailed."""
+    for fetched in borrowed.references(FETCHED):
+        borrowed.merge_notes(REVIEWS, fetched)
 
 
 def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
@@ -150,9 +169,8 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
-    keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
-    for fetched in borrowed.references(_FETCHED):
-        borrowed.merge_notes(REVIEWS, fetched)
+    keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
+    join_fetched(borrowed)
     notes = StatementNotes(borrowed)
     before = notes.read(keys)
     changed = {

@@ -229,6 +229,11 @@ class CheckFollower:
         followed.results = results
         self._publish_results(proposal_id, followed)
 
+    async def wait(self, proposal_id: str) -> None:
+        """Wait until nothing runs on a proposal."""
+        while (followed := self._followed.get(proposal_id)) is not None and followed.tasks:
+            await asyncio.wait(set(followed.tasks))
+
     def stop(self, proposal_ids: Collection[str]) -> None:
         """Stop the checks of proposals that are being decided."""
         for proposal_id in proposal_ids:

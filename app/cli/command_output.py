@@ -150,6 +150,14 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     _write(text + "\n")
 
 
+def print_json_line(document: "BaseModel") -> None:
+    """Print a JSON document on one line, at once, without the fields that say nothing."""
+    import json
+
+    _write(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
+    sys.stdout.flush()
+
+
 def print_text(text: str) -> None:
     """Print a text unchanged, such as a patch; to a terminal, with control characters made visible."""
     if sys.stdout.isatty():

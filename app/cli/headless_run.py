@@ -144,7 +144,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    message = await asyncio.to_thread(_user_message, runtime, prompt)
+    message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
     except NotAttached as error:
@@ -161,7 +161,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         )
     first = len(session.log.events)
     allowed = arguments.commands == "allow"
-    printer = _ProgressPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+    printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -186,7 +186,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
-def _user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """Return the message to send: the prompt, or the text that a custom command makes of it."""
     if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
@@ -334,7 +334,7 @@ _FIRST_WORD = 5.0
 """Seconds without a word of the model after which it is said that it is waited for."""
 
 
-class _ProgressPrinter:
+class TurnPrinter:
     """Prints the progress of a turn to standard error."""
 
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
@@ -359,11 +359,8 @@ class _ProgressPrinter:
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
-            case ConfirmationRequested(key=key, confirmation=asked):
-                unattended = self._missing_permission(asked)
-                subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
-                self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
+            case ConfirmationRequested():
+                self._permit(update)
             case SessionFailed(message=message):
                 self.failure = message
             case Recorded(event=event):
@@ -375,6 +372,14 @@ class _ProgressPrinter:
         """End the line that is being written."""
         self._expected.cancel()
         self._line("")
+
+    def _permit(self, request: ConfirmationRequested) -> None:
+        """Answer a permission request by the options of the command line."""
+        asked = request.confirmation
+        unattended = self._missing_permission(asked)
+        subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
+        self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+        self._session.confirm(request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
 
     def _missing_permission(self, asked: Confirmation) -> str:
         """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
@@ -467,20 +472,27 @@ async def _ask(arguments: argparse.Namespace) -> int:
         recover_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
-        settings = with_picked_model(runtime)
-        try:
-            model = connect(runtime, settings)
-        except NotConnected as error:
-            raise CommandError(str(error), ExitCode.USAGE) from error
-        session = open_session(runtime, model, _session_of(runtime, proposal), settings)
-        try:
-            exchange = await _answered(session, place, arguments.question)
-        finally:
-            await session.close()
-            await model.aclose()
+        exchange = await ask_model_aside(runtime, proposal, place, arguments.question)
         return _print_answer(exchange, json=arguments.json)
     finally:
         runtime.close()
+
+
+async def ask_model_aside(
+    runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
+) -> SideExchange:
+    """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
+    settings = with_picked_model(runtime)
+    try:
+        model = connect(runtime, settings)
+    except NotConnected as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    session = open_session(runtime, model, _session_of(runtime, proposal), settings)
+    try:
+        return await answered_aside(session, place, question)
+    finally:
+        await session.close()
+        await model.aclose()
 
 
 def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
@@ -503,7 +515,8 @@ def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | N
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
-async def _answered(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+async def answered_aside(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+    """Ask a question aside in a session; return it with its answer."""
     uid = await session.aside.ask(place, question)
     await session.aside.wait_until_idle()
     exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)

@@ -44,7 +44,7 @@ async def _run(arguments: AppArguments) -> int:
     async with AsyncExitStack() as stack:
 
         async def open_behind() -> OpenedWorkspace:
-            return await _open(arguments, stack)
+            return await open_workspace_of(arguments, stack)
 
         where = find_app_dirs()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
@@ -91,8 +91,8 @@ def _report_crash(report: str, log: Path) -> None:
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
-    """Open the workspace; the stack closes it again."""
+async def open_workspace_of(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
+    """Open the workspace, with the demo if it is asked for; the stack closes it again."""
     root, flags = Path(arguments.workspace or "."), dict(settings_of_flags(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)

@@ -145,7 +145,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
         How many are good, why each other is not, and why they could not be checked, if so.
     """
     from app.attestation.commit_verification import CommitVerifier
-    from app.attestation.review_notes import REVIEWS
+    from app.attestation.review_notes import FETCHED, REVIEWS
     from app.attestation.review_policy import committed_policy
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.run_git import GitFailed
@@ -153,11 +153,11 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.references(REVIEWS) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
             return 0, {}, ""
         try:
             verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
-            return verifier.check_statements(head), verifier.refused, ""
+            return verifier.check_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 

@@ -3,7 +3,7 @@
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,8 @@ def print_sarif(verified: VerifiedRange) -> None:
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": quote(path.encode("utf-8", "surrogateescape"))},
-                        **({"region": {"startLine": line}} if line else {}),
+                        # What GitHub shows needs a line.
+                        "region": {"startLine": line or 1},
                     }
                 }
             ],
@@ -157,11 +158,17 @@ def _escape(text: str) -> str:
 def _describe(file: FileVerification) -> str:
     if file.problem:
         lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
-        return f"{file.problem}{lines} not reviewed"
+        reviewed = "".join(
+            f"; line {hunk.line} by {_describe_reviews(hunk.reviews)}" for hunk in file.hunks if hunk.covered
+        )
+        return f"{file.problem}{lines} not reviewed{reviewed}"
     if not file.reviews:
         return "no review asked"
-    told = dict.fromkeys(_describe_review(one) for one in file.reviews)
-    return f"reviewed by {'; '.join(told)}{', on another base' * file.rebased}"
+    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.rebased}"
+
+
+def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:
+    return ", ".join(dict.fromkeys(_describe_review(one) for one in reviews))
 
 
 def _describe_review(one: AcceptedReview) -> str:

@@ -121,10 +121,16 @@ IN_REVIEW: tuple[Action, ...] = (
         "Run the checks that have not run yet, or all of them again; stop those that are running.",
     ),
     _action(
+        "review.find_evidence",
+        "Evidence",
+        "E",
+        "Run tests without each hunk, to see what notices if it is missing; end that.",
+    ),
+    _action(
         "review.send_findings",
         "Send findings",
         "S",
-        "Deny with what the checks found as your feedback; the model goes on with it.",
+        "Deny with what the checks found as your feedback; hunks that nothing notices go into a draft of it.",
     ),
     _action(
         "review.next_origin",

@@ -105,11 +105,12 @@ def push_proposal(
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
-        entries = [entry for entry in RecordStore(runtime.database, runtime.name).entries(proposal.id) if entry.files]
-        reviews = [recorded_review(runtime, borrowed, entry) for entry in entries] if is_written_by(entries) else []
+        entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+        written = [entry for entry in entries if entry.writes and entry.files] if is_written_by(entries) else []
+        reviews = [recorded_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
             reviews = [waiting_review(runtime, borrowed, proposal)]
-        signed = bool(reviews) and bool(sign_reviews(borrowed, borrowed.resolve("HEAD"), reviews))
+        signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(
                 f"{proposal.id} is pushed, but git has no key to sign with: set gpg.format and user.signingkey."
@@ -128,8 +129,7 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
         picked = find_target(borrowed, list(words))
         head = borrowed.resolve("HEAD")
-        policy = committed_policy(borrowed, head).model_copy(update={"people": 1, "paths": ()})
-        verifier = CommitVerifier(borrowed, policy, head)
+        verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
             for file in verifier.reviews_of(picked.base, picked.tip)

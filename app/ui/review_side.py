@@ -8,9 +8,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
+from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import SideQuestionActions
 from widgets.common.containers import Column
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
@@ -143,6 +144,11 @@ class ReviewSide(Column):
     def run_checks(self, event: review_messages.ChecksWanted) -> None:
         """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
+
+    @on(review_messages.EvidenceWanted)
+    def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
+        """Run tests without each hunk, or end that."""
+        self._decisions.checks.find_evidence(event.proposal_id)
 
     @on(review_messages.CheckOutputWanted)
     def show_output(self, event: review_messages.CheckOutputWanted) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.values.models import Proposal
+    from app.review.note_store import ReviewNotes
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
     from app.ui.chat_controller import ChatController
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import Connector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+    from app.ui.controllers.review_services import ReviewChecks, SideQuestionActions
     from app.ui.terminal.external_editor import ExternalEditor
     from app.ui.terminal.fitted_app import FittedApp
 
@@ -115,9 +116,10 @@ class ReviewLoader:
 
     async def _make(self) -> None:
         await self.preload()
+        from app.review.note_store import ReviewNotes
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+        from app.ui.controllers.review_services import SideQuestionActions
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
@@ -182,7 +184,7 @@ class OpenedWorkspace(NamedTuple):
 
     def has_notes(self) -> bool:
         """Return whether the review has unfinished notes; raises StorageError."""
-        from app.ui.controllers.review_services import ReviewNotes
+        from app.review.note_store import ReviewNotes
 
         return ReviewNotes(self.runtime.sessions).exist()
 

@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.automation", "app.attestation"),
-    ("app.demo", "app.mcp_client"),
+    ("app.demo", "app.mcp_client", "app.review"),
     ("app.runtime",),
     ("app.doors",),
     ("widgets.common",),

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from textual.app import App
 
+from app.runtime.user_editor import EditorFailed
 from app.ui.screens.output_screens import ExternalDiffScreen
 from app.ui.terminal.attention import Attention
-from app.ui.terminal.external_editor import EditorFailed, ExternalEditor
+from app.ui.terminal.external_editor import ExternalEditor
 from tests.ui.running_app import Running, staged
 from tests.wire.server import WireServer
 from widgets.common.text_view import TextView

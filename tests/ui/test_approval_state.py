@@ -11,16 +11,10 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState, 
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
-from app.tools.base.contract import Confirmation
-from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
-from widgets.diff.seen_lines import changed_lines
-from widgets.review.ask_panel import SideThreads
-from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
-from widgets.review.review_state import ReviewState, UnseenParts
-from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
-from widgets.review.review_writing import quote, sent_notes
-from widgets.review.unfinished_review import Remark, UnfinishedReview
-from widgets.review.verdicts import (
+from app.review.review_state import ReviewState, UnseenParts
+from app.review.seen import changed_lines
+from app.review.unfinished_review import Remark, UnfinishedReview, quote
+from app.review.verdicts import (
     Confirm,
     Proceed,
     Refuse,
@@ -32,6 +26,12 @@ from widgets.review.verdicts import (
     deny_in_words,
     unseen_words,
 )
+from app.tools.base.contract import Confirmation
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
+from widgets.review.ask_panel import SideThreads
+from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
+from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
+from widgets.review.review_writing import sent_notes
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -344,7 +344,7 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
         assert is_offered("undo", state, None) is offered
 
 
-def test_of_several_permissions_the_shown_one_stays_when_proposals_come() -> None:
+def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     state = ReviewState()
     for key in ("c1", "c2"):
         state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")

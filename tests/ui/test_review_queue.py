@@ -4,12 +4,12 @@ import pytest
 from textual.content import Content
 
 from app.proposals.values.models import Proposal, ProposalState
+from app.review.review_state import ReviewState
 from tests.ui.review_app import BIG, ReviewApp, ready
 from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import small
 from tests.ui.test_review_outcomes import click_on
 from widgets.review import approval_pane, review_messages
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import proposal_row
 
 
@@ -124,7 +124,7 @@ async def test_what_came_of_a_decision_is_said_once() -> None:
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
 
 
-async def test_of_thousands_only_the_lines_on_the_screen_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: set[str] = set()
 
     def counting(state: ReviewState, proposal: Proposal) -> Content:

@@ -5,10 +5,10 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from app.proposals.values.models import ProposalState
+from app.review.unfinished_review import ReviewFeedback
 from tests.ui.review_app import reviewing
 from tests.ui.test_review_decisions import small, two_hunks
 from widgets.review import review_messages
-from widgets.review.unfinished_review import ReviewFeedback
 
 
 @pytest.mark.parametrize("begin", ["r", "c"])

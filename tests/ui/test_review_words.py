@@ -8,6 +8,7 @@ from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
+from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
@@ -15,7 +16,6 @@ from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import small
 from widgets.common.input_order import JoinedKey
 from widgets.review import review_messages
-from widgets.review.unfinished_review import ReviewFeedback
 
 
 def allowed(span: PermissionScope, form: CommandForm | None = None) -> ConfirmationAnswer:

@@ -10,6 +10,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.proposals.values.models import FileDiff, FileOperation, ProposalState
+from app.review.review_state import UnseenParts
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
@@ -17,7 +18,6 @@ from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
 from widgets.review.approval_pane import ReviewQueue
-from widgets.review.review_state import UnseenParts
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
+from app.review.note_store import ReviewNotes
+from app.review.unfinished_review import UnfinishedReview
 from app.runtime.open_session import DraftStore, StoredDraft
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.session_store import SessionStore
-from app.ui.controllers.review_services import ReviewNotes
-from widgets.review.unfinished_review import UnfinishedReview
 
 KEY = "draft:"
 

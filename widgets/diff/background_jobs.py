@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import texts_of
 from widgets.diff.diff_cursor import DiffCanvas, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
-from widgets.diff.diff_rows import texts_of
 from widgets.diff.display_cells import widest
 from widgets.diff.line_marks import moved_lines
 from widgets.diff.render_context import RenderContext

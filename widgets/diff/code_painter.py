@@ -10,7 +10,8 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.proposals.values.models import HunkState
-from widgets.diff.diff_rows import LineRow, Side, SourceLine
+from app.review.hunk_lines import Side
+from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspects
 from widgets.diff.render_context import DrawnLine, RenderContext, StyleOf

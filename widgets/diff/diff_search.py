@@ -16,10 +16,11 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import Side, text_of
 from widgets.diff.code_painter import find_occurrences
 from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import LineRow, Side, SourceLine, row_of, text_of
+from widgets.diff.diff_rows import LineRow, SourceLine, row_of
 
 
 class SearchBar(Horizontal):

@@ -15,6 +15,8 @@ from textual.strip import Strip
 
 from app.keys.actions import bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.review.hunk_lines import line_of
+from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.diff.background_jobs import BackgroundJobs
@@ -24,10 +26,10 @@ from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import FrameState, LineRenderer
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow, line_of
+from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
 from widgets.diff.diff_search import DiffSearch
 from widgets.diff.line_selection import LineSelection, PickedLines, copied_text, line_at, word_at
-from widgets.diff.seen_lines import SeenLines, SeenRecorder, go_to_unseen
+from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""

@@ -16,8 +16,9 @@ from app.proposals.text.line_comparison import (
     pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
 from app.text.deceiving_text import find_lookalikes
-from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
+from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
 
 Moved = Mapping[SourceLine, SourceLine]

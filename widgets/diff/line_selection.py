@@ -7,15 +7,16 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from app.proposals.stack.hunk_splitting import LineNumbers
+from app.review.hunk_lines import Side
+from app.review.seen import changed_lines
 from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
 from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row, Side
+from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row
 from widgets.diff.display_cells import display
 from widgets.diff.render_context import RenderContext
-from widgets.diff.seen_lines import changed_lines
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
 """A name, a number, or signs that stand together."""

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
-from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, Side, SourceLine, text_of
+from app.review.hunk_lines import Side, text_of
+from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, SourceLine
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,

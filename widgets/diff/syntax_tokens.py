@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.concurrency import give_way
-from widgets.diff.diff_rows import Side
+from app.review.hunk_lines import Side
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, lines_of, texts_of
 from app.text.plural import plural
-from widgets.diff.diff_rows import HunkRange, NoteRow, SourceLine, lines_of, texts_of
+from widgets.diff.diff_rows import NoteRow, SourceLine
 
 _SPACE = " \t\r\f"
 """Of all that Unicode calls space, what stands in source on purpose."""

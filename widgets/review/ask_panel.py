@@ -20,6 +20,8 @@ from app.conversation.token_totals import TokenTotals
 from app.keys.actions import bindings
 from app.keys.keymap import first_key
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import Side, lines_of
+from app.review.review_state import ReviewState
 from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
@@ -29,11 +31,10 @@ from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import CommentRow, Side, SourceLine, lines_of
+from widgets.diff.diff_rows import CommentRow, SourceLine
 from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
 from widgets.review.preview_controller import PreviewController
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
 
 _WAITING = "Waiting for the answer …"

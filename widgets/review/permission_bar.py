@@ -17,6 +17,7 @@ from textual.strip import Strip
 
 from app.keys.actions import in_scope
 from app.keys.keymap import first_key, keys_of
+from app.review.review_state import ReviewState
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
@@ -25,7 +26,6 @@ from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, QUIET, chip, covered, folder_words, safe
 
 ALONE_SECONDS = 0.6

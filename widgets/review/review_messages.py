@@ -9,8 +9,8 @@ from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import LineNumbers
 from app.proposals.values.decision_facts import LineComment
+from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
-from widgets.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 
 
 class ReviewHost(Protocol):
@@ -185,6 +185,13 @@ class LinkWanted(Message):
 @dataclass
 class ChecksWanted(Message):
     """Run the checks of a proposal that were not run, or all again."""
+
+    proposal_id: str
+
+
+@dataclass
+class EvidenceWanted(Message):
+    """Find out what notices if a hunk of a proposal is missing, or end that."""
 
     proposal_id: str
 

@@ -10,14 +10,14 @@ from textual.style import Style
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from app.review.review_state import ReviewState, permission_scopes
+from app.review.verdicts import Confirm, can_be_approved, state_words, verbs
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import WANTED, Confirmation
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display
-from widgets.review.review_state import ReviewState, permission_scopes
-from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),
@@ -412,15 +412,6 @@ def question_line(question: Confirm, key: KeyOf) -> Content:
     return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
 
 
-_WANTED = {
-    "command": "The model wants to run, in",
-    "secret": "The model wants to read, in",
-    "changes": "The command has changed, in",
-    "ignored": "The command has written what git ignores, in",
-    "server": "The model wants to call",
-}
-
-
 def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     """Return the whole request for the large pane, and how many rows of it must be read.
 
@@ -429,7 +420,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     """
     where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [
-        NoteRow(-1, f"{_WANTED[confirmation.kind]}{where}:", "warning"),
+        NoteRow(-1, f"{WANTED[confirmation.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
     ]

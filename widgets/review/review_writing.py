@@ -10,18 +10,19 @@ from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
+from app.review.hunk_lines import text_of
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import Remark, ReviewFeedback, quoting
+from app.review.verdicts import can_be_asked_anew
 from app.text.plural import plural
-from app.tools.base.contract import Confirmation, escape_surrogates
+from app.tools.base.contract import Confirmation
 from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import NoteRow, Side, SourceLine, text_of
+from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
 from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
-from widgets.review.unfinished_review import Remark, ReviewFeedback
-from widgets.review.verdicts import can_be_asked_anew
 
 _ANSWERS = {
     CommentFollowUp.CHANGED: "changed in v{}: ",
@@ -35,9 +36,6 @@ _ANSWERS = {
 AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
-_QUOTED_LINES = 3
-"""Lines quoted above and below the one that a remark is on."""
-
 
 def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the comments on lines of these diffs."""
@@ -48,12 +46,6 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
         if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
             found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
-
-
-def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
-    """Return the comment with the shown lines around it."""
-    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
-    return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
 def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
@@ -94,27 +86,6 @@ def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
         level: Literal["done", "open"] = "done" if key in state.unsaid.answered else "open"
         rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {became}{text}", level, key))
     return rows
-
-
-def quote(diff: FileDiff, remark: Remark) -> str:
-    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
-    shown: list[str] = []
-    at = 0
-
-    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
-        nonlocal at
-        if remark.side == side and start <= remark.line < end:
-            at = len(shown) + remark.line - start
-        shown.extend(f"{sign}{line}" for line in lines[start:end])
-
-    new = 0
-    for hunk in diff.change.hunks:
-        take("new", diff.new, new, hunk.new_start, " ")
-        new = hunk.new_start + hunk.new_count
-        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
-        take("new", diff.new, hunk.new_start, new, "+")
-    take("new", diff.new, new, len(diff.new), " ")
-    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
 
 
 _LISTED = 5

@@ -104,6 +104,16 @@ class Confirmation:
     """It can write to the user's files without review."""
 
 
+WANTED = {
+    "command": "The model wants to run, in",
+    "secret": "The model wants to read, in",
+    "changes": "The command has changed, in",
+    "ignored": "The command has written what git ignores, in",
+    "server": "The model wants to call",
+}
+"""What a request for permission is for, by its kind; the folder follows, but for a server."""
+
+
 class PermissionScope(StrEnum):
     """How long a permission lasts."""
 

@@ -90,9 +90,9 @@ def _foreseen(error: Exception) -> bool:
     from app.llm.failures.request_errors import RequestError
     from app.proposals.values.proposal_errors import ProposalError
     from app.runtime.model_connection import NotConnected
+    from app.runtime.user_editor import EditorFailed
     from app.storage.storage_errors import StorageError
     from app.ui.context.slash_commands import BadArgument
-    from app.ui.terminal.external_editor import EditorFailed
     from app.workspace.path_rules import WorkspaceError
 
     return isinstance(
@@ -111,8 +111,8 @@ def _foreseen(error: Exception) -> bool:
 
 def is_user_error(error: Exception) -> bool:
     """Return whether the user only has to write something else, or to set an editor."""
+    from app.runtime.user_editor import EditorFailed
     from app.ui.context.slash_commands import BadArgument
-    from app.ui.terminal.external_editor import EditorFailed
 
     return isinstance(error, BadArgument | EditorFailed)
 

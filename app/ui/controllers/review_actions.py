@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.agent.updates import PhaseChanged
 from app.images.mentions import has_image_name
-from app.proposals.values.proposal_errors import CheckFailed, NotRecorded
+from app.proposals.values.proposal_errors import NotRecorded
+from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, first_items, undo_words
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from app.images.image import Image
     from app.images.mentions import Mention
     from app.proposals.decide.conflicts import FileConflict, UnsavedText
-    from app.proposals.values.decision_facts import DecisionContext
     from app.proposals.values.models import DecisionResult, FileDiff, FileVersion, Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.terminal.external_editor import ExternalEditor
@@ -184,6 +184,9 @@ class ReviewActions:
         self._app_context = app_context
         self.chat = chat
         self.checks = ReviewChecks(review, runtime, app_context)
+        self._decisions = ReviewDecisions(
+            review.state, lambda: session.open_session.decisions, lambda: self.checks.following, "app"
+        )
         self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
         self.external_diffs = ExternalDiffs(review, runtime, app_context)
@@ -243,21 +246,8 @@ class ReviewActions:
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
-        from app.proposals.values.models import ProposalState
-
         (result,) = await self._each((event,), self._discard)
-        name = event.proposal_id
-        if result.proposal.on_disk:
-            what = f"{name} taken back off the disk: {_listed([file.path for file in result.files])}."
-            back = "puts it back"
-        elif event.hunks:
-            fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
-            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
-            back = "takes that back" if result.proposal.state is not ProposalState.APPLIED else ""
-        elif result.proposal.state is ProposalState.APPLIED:
-            what, back = f"The rest of {name} denied; what was written stays.", "undoes that"
-        else:
-            what, back = f"{name} denied; nothing was written.", "reopens it"
+        what, back = denial_words(result, event.hunks)
         if event.go_on:
             follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
             said = f" Why it was stale is sent.{follows}"
@@ -271,9 +261,9 @@ class ReviewActions:
         on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
         others = [result.proposal for result in denied if not result.proposal.on_disk]
         partly = [proposal.id for proposal in others if proposal.written_in_part]
-        fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
+        fact = f"what was written of {first_items(partly)} stays" if partly else "nothing was written"
         if on_disk:
-            fact = f"{_listed(on_disk)} taken back off the disk"
+            fact = f"{first_items(on_disk)} taken back off the disk"
         undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
@@ -281,34 +271,18 @@ class ReviewActions:
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
-        words = event.words
-        if red := await self.checks.run_before_approval(event):
-            said = ", ".join(f"{one.name}: {one.summary}" for one in red)
-            hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
-            raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
+        name, revision, hunks = event.proposal_id, event.revision, event.hunks
+        await self._decisions.check(name, revision, hunks)
         images = await self._images(event)
-        self.checks.stop(event.proposal_id)
-        result = await self._session.open_session.decisions.approve(
-            event.proposal_id,
-            event.hunks,
-            event.revision,
-            words.feedback,
-            words.comments,
-            self._circumstances(event.proposal_id),
-            images,
-        )
+        self.checks.stop(name)
+        result = await self._decisions.approve(name, revision, hunks, event.words, images)
         self._say_written(result)
         return result
 
     async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
-        words = event.words
-        circumstances = self._circumstances(event.proposal_id)
         images = await self._images(event)
         self.checks.stop(event.proposal_id)
-        decisions = self._session.open_session.decisions
-        return await decisions.deny(
-            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances, images
-        )
+        return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.words, images)
 
     async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
         """The images that go with the user's words; another agent reads files by itself, by their names."""
@@ -318,21 +292,6 @@ class ReviewActions:
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
         return await self.chat.find_images(event.words.mentions, undone)
-
-    def _circumstances(self, proposal_id: str) -> "DecisionContext":
-        """Return what the user sees of a proposal, for the record."""
-        from app.proposals.values.decision_facts import DecisionContext
-
-        state = self._review.state
-        proposal = state.get(proposal_id)
-        unseen = None if proposal is None else state.unseen_parts(proposal)
-        checked = state.checks.get(proposal_id)
-        return DecisionContext(
-            through="app",
-            unseen_lines=None if unseen is None else unseen.lines,
-            unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.record_fact for one in checked.results),
-        )
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -361,19 +320,8 @@ class ReviewActions:
         """Take a decision back."""
         self.after_decision.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
-        if result.denial and result.proposal.on_disk:
-            what = f"{plural(len(result.hunks), 'hunk')} of " if result.hunks else ""
-            back = ("redo", "takes it back again") if result.proposal.reopened else None
-            self._say(f"On disk and waiting again: {what}{event.proposal_id}.", back=back)
-            return
-        if result.denial and result.hunks:
-            self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
-            return
-        if result.denial:
-            self._say(f"{event.proposal_id} waits again. What you said stays said.", back=("redo", "denies it again"))
-            return
-        paths = _listed([file.path for file in result.files])
-        self._say(f"{event.proposal_id} undone: {paths}.", back=("redo", "applies it again"))
+        text, back = undo_words(result)
+        self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
@@ -428,7 +376,8 @@ class ReviewActions:
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
-        from app.ui.screens.edit_screens import EditScreen, proposed_text
+        from app.review.hunk_lines import proposed_text
+        from app.ui.screens.edit_screens import EditScreen
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -521,14 +470,8 @@ class ReviewActions:
             )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
-        from app.proposals.values.models import ProposalState
-
-        rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
-        paths = _listed([file.path for file in result.files])
-        verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-        self._say(
-            f"{result.proposal.id} {verb}: {paths}.{rest}{follows}", passing=bool(follows), back=("undo", undoes)
-        )
+        text, undoes = approval_words(result)
+        self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
 
     def _key(self, action: str) -> str:
         return self._review.key_of(action)
@@ -537,8 +480,3 @@ class ReviewActions:
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
         self._review.show_outcome(text, problem=problem, passing=passing, back=back)
-
-
-def _listed(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:4])
-    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown

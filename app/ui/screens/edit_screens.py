@@ -10,16 +10,16 @@ from textual.widgets import Static
 
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
 from app.proposals.values.models import FileVersion
+from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import AskScreen, Dialog, DialogKey
-from app.ui.terminal.external_editor import EditorFailed
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
 if TYPE_CHECKING:
-    from app.proposals.values.models import FileDiff
+    pass
 
 
 class EditorAccess(Protocol):
@@ -28,12 +28,6 @@ class EditorAccess(Protocol):
     async def edit(self, text: str, *, name: str = "message.md") -> str:
         """Let the user edit a text; return it as saved."""
         ...
-
-
-def proposed_text(diff: "FileDiff", *, before: bool = False) -> str:
-    """Return the text that an approval would write; with `before`, the text that it replaces."""
-    lines, ends = (diff.old, diff.old_final_newline) if before else (diff.new, diff.new_final_newline)
-    return "\n".join(lines) + ("\n" if lines and ends else "")
 
 
 class EditScreen(Dialog[bool]):

@@ -6,6 +6,7 @@ from textual.geometry import Offset, Size
 from textual.selection import Selection
 
 from app.proposals.values.models import FileDiff
+from app.review.seen import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE
@@ -16,7 +17,7 @@ from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine
 from widgets.diff.line_selection import LineSelection, copied_text, line_at, word_at
-from widgets.diff.seen_lines import SeenLines, UnseenLine, UnseenLines, go_to_unseen
+from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen
 
 
 class Window:
@@ -151,7 +152,7 @@ def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen
     assert first.id != second.id
 
 
-def test_of_a_wrapped_row_the_shorter_side_has_nothing_on_the_last_lines() -> None:
+def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows, scene = map(sheet.rows.row, range(sheet.rows.rows)), sheet.scene
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)

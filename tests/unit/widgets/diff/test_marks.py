@@ -9,6 +9,7 @@ from textual.geometry import Size
 
 from app.proposals.text.line_comparison import only_space_differs, pair_lines
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import lines_of
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.background_jobs import BackgroundJobs
@@ -17,7 +18,7 @@ from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_pane import map_rows
-from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine, lines_of
+from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display
 from widgets.diff.file_facts import warning_notes
 from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects
@@ -197,7 +198,7 @@ def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.Mon
     assert LineMarks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
 
 
-def test_of_a_long_line_only_what_is_on_view_is_looked_at_twice() -> None:
+def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
     line = "x" * 100 + " p\u0430ssword " + "x" * 100
     assert suspects(line, display(line), 0, 90) == []
     assert suspects(line, display(line), 90, 150) == [(101, 109)]

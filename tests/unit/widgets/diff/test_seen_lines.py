@@ -7,14 +7,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.values.models import Hunk
+from app.review.review_state import ReviewState
+from app.review.seen import SeenLines
+from app.review.unfinished_review import Remark, moved
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.diff.display_cells import display, display_around, kept_of_change, kept_of_context
-from widgets.diff.seen_lines import SeenLines
-from widgets.review.review_state import ReviewState
-from widgets.review.unfinished_review import Remark, moved
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8
@@ -58,7 +58,7 @@ def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
     assert (seen.count, seen.lines) == (1, 1)
 
 
-def test_of_a_line_that_fits_all_is_shown() -> None:
+def test_a_line_that_fits_is_shown_whole() -> None:
     line = "word " * 400
     assert kept_of_change(line, ((0, 4),), 2_000, True) is None
     assert kept_of_change(line, ((0, 4),), 1_999, True) is not None

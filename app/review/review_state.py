@@ -5,16 +5,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
-from app.tools.base.contract import Confirmation
-from widgets.diff.diff_rows import lines_of
-from widgets.diff.seen_lines import SeenLines
-from widgets.review.unfinished_review import (
+from app.review.hunk_lines import lines_of
+from app.review.seen import SeenLines
+from app.review.unfinished_review import (
     ChosenHunks,
     Remark,
     ReviewFeedback,
@@ -22,6 +21,8 @@ from widgets.review.unfinished_review import (
     moved,
     pending_among,
 )
+from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
+from app.tools.base.contract import Confirmation
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,8 @@ class ReviewState:
     unsaid: ReviewDraft = field(default_factory=ReviewDraft)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
+    evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
+    """What notices if a hunk is missing, by proposal."""
     asked_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileChange, Hunk, HunkState, Proposal
-from widgets.diff.diff_rows import Side, lines_of
+from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState, Proposal
+from app.review.hunk_lines import Side, lines_of
+from app.tools.base.contract import escape_surrogates
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,3 +221,34 @@ def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
         for hunk in change.hunks
         if (hunk.new_start if proposed else hunk.old_start) <= line
     )
+
+
+_QUOTED_LINES = 3
+"""Lines quoted above and below the one that a remark is on."""
+
+
+def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
+    """Return the comment with the shown lines around it."""
+    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
+    return remark if diff is None else replace(remark, quote=quote(diff, remark))
+
+
+def quote(diff: FileDiff, remark: Remark) -> str:
+    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
+    shown: list[str] = []
+    at = 0
+
+    def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
+        nonlocal at
+        if remark.side == side and start <= remark.line < end:
+            at = len(shown) + remark.line - start
+        shown.extend(f"{sign}{line}" for line in lines[start:end])
+
+    new = 0
+    for hunk in diff.change.hunks:
+        take("new", diff.new, new, hunk.new_start, " ")
+        new = hunk.new_start + hunk.new_count
+        take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
+        take("new", diff.new, hunk.new_start, new, "+")
+    take("new", diff.new, new, len(diff.new), " ")
+    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))

@@ -1,0 +1,150 @@
+"""From a verdict to a decision: the confirmation between them, and decisions under way."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from app.proposals.values.models import Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback
+from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
+from widgets.review import review_messages
+
+TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
+"""Takes the words that go with a decision on a proposal, or on some hunks of it."""
+
+
+class VerdictHandler:
+    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
+
+    Args:
+        state: What is decided on.
+        take_words: Takes the user's words, which are said with the decision.
+        host: Takes the decision, and shows why something was not done.
+    """
+
+    def __init__(self, state: ReviewState, take_words: TakeWords, host: review_messages.ReviewHost) -> None:
+        self._state = state
+        self._take_words = take_words
+        self._host = host
+        self.question: Confirm | None = None
+        self._again: Callable[[], Verdict] | None = None
+        """Computes the verdict of the question's key again."""
+        self._on_its_way: dict[str, Proposal] = {}
+        """Proposals with a decision that the app has not carried out yet."""
+
+    def follow(self) -> None:
+        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
+        get = self._state.get
+        self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
+        subjects = self.question.subjects if self.question is not None else ()
+        if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
+            self.question = None
+            self._host.show_notice(_lapsed(changed[0], get(changed[0])))
+
+    def asks_anew(self) -> bool:
+        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
+        question = self.question
+        if question is None or self._again is None:
+            return False
+        verdict = self._again()
+        if verdict == question:
+            return False
+        if isinstance(verdict, Confirm):
+            self.question = verdict
+        else:
+            self.question = None
+            self._host.show_notice("All of it has been on the screen now. Press the key again to approve.")
+        return True
+
+    def failed(self) -> None:
+        """A decision came to nothing, and can be made again."""
+        self._on_its_way.clear()
+
+    def is_busy(self, proposal: Proposal) -> bool:
+        """Return whether a decision on this proposal is under way; say so."""
+        if self._on_its_way.get(proposal.id) != proposal:
+            return False
+        self._host.show_notice(f"{proposal.id}: your decision is being carried out.")
+        return True
+
+    def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
+        """Carry out a verdict; `again` computes the verdict anew when more has been on the screen."""
+        self._again = again
+        match verdict:
+            case Refuse(reason):
+                self._host.show_notice(reason)
+            case Confirm():
+                self.ask(verdict)
+            case Proceed(action, ids):
+                self.perform(action, ids)
+
+    def ask(self, question: Confirm | None) -> None:
+        """Put a question, or take it away."""
+        self.question = question
+        self._host.show_notice("")
+        self._host.draw()
+
+    def perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
+        """Decide on these proposals."""
+        chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
+        self.question = None
+        self._host.show_notice("")
+        if chosen:
+            self._state.picked = False
+            self._on_its_way |= {proposal.id: proposal for proposal in chosen}
+            self._state.last_decided = chosen[-1].id
+            match action:
+                case "approve" | "approve_and_continue":
+                    self._host.post_message(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+                case "approve_all":
+                    self._host.post_message(
+                        review_messages.ApproveAll(tuple(self._approval(item) for item in chosen))
+                    )
+                case "deny":
+                    self._host.post_message(self._denial(chosen[0]))
+                case "deny_all":
+                    self._host.post_message(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
+        self._host.draw()
+
+    def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
+        """Deny one hunk alone."""
+        self._host.show_notice("")
+        self._host.post_message(self._denial(proposal, (hunk,)))
+
+    def deny_with(self, proposal: Proposal, more: str) -> None:
+        """Deny a proposal with the user's words and some more."""
+        self._host.show_notice("")
+        words = self._take_words(proposal.id, None)
+        words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._host.post_message(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
+        self._host.draw()
+
+    def deny_stale(self, proposal: Proposal) -> None:
+        """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
+        self._host.show_notice("")
+        self._on_its_way[proposal.id] = proposal
+        self._state.last_decided = proposal.id
+        self._host.post_message(replace(self._denial(proposal), go_on=True))
+        self._host.draw()
+
+    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
+        hunks = self._state.chosen.chosen_part(proposal).decided_hunks
+        words = self._take_words(proposal.id, hunks)
+        return review_messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
+
+    def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> review_messages.Deny:
+        return review_messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), _shown(proposal))
+
+
+def _shown(proposal: Proposal) -> int | None:
+    """The revision that a denial is bound to; None where it writes nothing."""
+    return proposal.revision if proposal.on_disk else None
+
+
+def _lapsed(name: str, proposal: Proposal | None) -> str:
+    """Why a question must not be answered any more."""
+    if proposal is not None and proposal.state.is_pending:
+        return f"{name} has changed: the question has lapsed. Look again before you decide."
+    return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."
