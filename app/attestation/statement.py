@@ -75,6 +75,20 @@ class ReviewCheck(_Strict):
     """Why the result was not of the reviewed bytes; empty if it was."""
 
 
+class ReviewEvidence(_Strict):
+    """What notices if a hunk is missing, as far as tests had been run to find out when the user decided."""
+
+    path: str
+    hunk: int
+    """Its number."""
+    verdict: str
+    """`held`, `load`, `unnoticed`, `red`, `green`, `flaky` or `not_run`; docs/evidence.md says what each proves."""
+    tests: tuple[str, ...] = ()
+    """A few of the tests that hold it, or are red."""
+    check: str = ""
+    """The check whose tests ran."""
+
+
 class SignedReview(_Strict):
     """One decision of a person, as the record has it, without anybody's words."""
 
@@ -96,6 +110,7 @@ class SignedReview(_Strict):
     unseen_lines: int | None = Field(default=None, ge=0)
     """Changed lines that were never on the screen; None where no screen was watched."""
     checks: tuple[ReviewCheck, ...] = ()
+    evidence: tuple[ReviewEvidence, ...] = ()
     entry: int
     """The number of the entry in the reviewer's record; 0 for a change that was approved but not written there."""
     previous: str

@@ -1,14 +1,16 @@
 """Runs checks one at a time and caches their results by content."""
 
 import asyncio
+import re
 import shlex
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from app.automation.check_results import (
     CheckOutcome,
@@ -19,13 +21,13 @@ from app.automation.check_results import (
     parse_findings,
 )
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
-from app.config.config_tables import FILES
+from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import Pending
-from app.sandbox.process import ProcessResult, StartFailed
+from app.sandbox.process import ProcessResult, StartFailed, shielded
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.command.command_text import HeadAndTail, PlainText
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
@@ -54,6 +56,14 @@ async def sandbox_obstacle(sandbox: Sandbox) -> str:
     return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
 
 
+_GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
+
+
+def all_tests(command: str) -> tuple[str, ...]:
+    """Return what `{tests}` stands for where all tests are to run."""
+    return ("./...",) if _GO_TEST.search(command) else ()
+
+
 async def run_check(
     sandbox: Sandbox,
     root: Path,
@@ -61,12 +71,14 @@ async def run_check(
     tree: Pending,
     files: Sequence[str],
     progress: Callable[[str], None],
+    leaves: Callable[[SandboxRun], None] = lambda run: None,
 ) -> CheckOutcome:
     """Run a check on one tree.
 
     Args:
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
+        leaves: Reads what it has written, on a thread, before that is thrown away.
     """
     if reason := await sandbox_obstacle(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
@@ -80,11 +92,13 @@ async def run_check(
             progress(line[:200])
 
     command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
+    command = command.replace(TESTS, shlex.join(all_tests(command)))
     try:
         async with sandbox.open(tree) as run:
             ended = await run.execute(
                 [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
+            await shielded(asyncio.to_thread(leaves, run))
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
@@ -117,6 +131,7 @@ _QUICK = 3.0
 _TICK = 0.5
 """Seconds between two tellings of how far a check is."""
 
+_Result = TypeVar("_Result")
 Tell = Callable[[CheckResult], None]
 """Takes a result that is not final yet."""
 
@@ -142,6 +157,8 @@ class CheckRunner:
         self._root = workspace.root
         self._trees = WorkspaceTrees(workspace)
         self._turn = asyncio.Lock()
+        self._behind: asyncio.Future[Any] | None = None
+        """What has the turn only as long as no check wants it."""
         self._known: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
             OrderedDict()
         )
@@ -215,8 +232,29 @@ class CheckRunner:
                 self._known.popitem(last=False)
             return result
 
+    async def run_behind(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
+        """Do work in turn, behind all checks: when one has to run, end the work, and begin it anew later.
+
+        Args:
+            work: Takes the sandbox and the root of the workspace; may be begun several times.
+        """
+        while True:
+            async with self._turn:
+                self._behind = task = asyncio.ensure_future(work(self._sandbox(), self._root))
+                try:
+                    await asyncio.wait({task})
+                finally:
+                    self._behind = None
+                    if not task.done():
+                        task.cancel()
+                        await asyncio.wait({task})
+            if not task.cancelled():
+                return task.result()
+
     @asynccontextmanager
     async def _in_turn(self, patience: float | None) -> AsyncIterator[None]:
+        if self._behind is not None:
+            self._behind.cancel()
         async with asyncio.timeout(patience):
             await self._turn.acquire()
         try:

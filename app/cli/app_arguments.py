@@ -27,6 +27,7 @@ COMMANDS = {
     "review": Command("plain_review", "review"),
     "check": Command("check_commands", "check"),
     "checks": Command("check_commands", "suggest"),
+    "evidence": Command("evidence_command", "evidence"),
     "undo": Command("decision_commands", "undo"),
     "redo": Command("decision_commands", "redo"),
     "stage": Command("proposal_commands", "stage"),

@@ -219,6 +219,14 @@ def _add_decisions(commands: Any) -> None:
     )
     checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
     checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
+    evidence = _proposal(
+        commands, "evidence", "Run tests without each hunk of a proposal that waits: what notices if it is missing."
+    )
+    evidence.add_argument("--hunks", metavar="1,3", help="of what an approval of these hunks (1,3-5) would leave")
+    evidence.add_argument("--only", metavar="NAME", type=_text, help="the tests of this check")
+    evidence.add_argument(
+        "--seconds", type=parse_seconds, metavar="N", help="how long tests may run (default: evidence_seconds)"
+    )
     _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
     _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
 

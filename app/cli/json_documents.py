@@ -493,6 +493,17 @@ class SignedCheckLine(JsonDocument):
     state: str
 
 
+class SignedEvidenceLine(JsonDocument):
+    """What notices if a hunk is missing, as it was known when the user decided."""
+
+    path: str
+    hunk: int
+    verdict: str
+    """As in `signoff evidence --json`."""
+    tests: list[str]
+    check: str
+
+
 class SignedReviewLine(JsonDocument):
     """A decision of a signed statement."""
 
@@ -504,6 +515,7 @@ class SignedReviewLine(JsonDocument):
     unseen_lines: int | None
     """Changed lines that were never on the screen; null where no screen was watched."""
     checks: list[SignedCheckLine]
+    evidence: list[SignedEvidenceLine]
 
 
 class ReviewerLine(JsonDocument):
@@ -635,6 +647,46 @@ class CheckDocument(JsonDocument):
     revision: int
     ok: bool
     checks: list[CheckResultLine]
+
+
+class EvidenceLine(JsonDocument):
+    """One hunk of `signoff evidence --json`, and of what a review knew of it in `signoff log` and `verify`."""
+
+    path: str
+    hunk: int
+    """Its number."""
+    verdict: str
+    """held, load, unnoticed, red, green, flaky, or not_run."""
+    words: str
+    """As the review shows it: `held by tests/test_x.py::test_y`."""
+    tests: list[str]
+    """A few of the tests that hold it, or are red."""
+    count: int
+    """How many there are of them."""
+    together: list[int]
+    """Other hunks that were taken out with it."""
+    reason: str
+    """Why it was not run."""
+
+
+class EvidenceDocument(JsonDocument):
+    """`signoff evidence ID --json`."""
+
+    id: str
+    revision: int
+    check: str
+    selection: str
+    """Which tests ran, in words."""
+    tests: int
+    """How many ran with the whole proposal, as far as the runner names them."""
+    tree: str
+    """What the tests ran on, with nothing taken out: the id of a git tree, or a SHA-256 over all files."""
+    seconds: float
+    unheld: list[int]
+    """The numbers of the hunks that nothing would miss."""
+    complete: bool
+    """Whether every hunk that tests could notice was tried."""
+    hunks: list[EvidenceLine]
 
 
 class CheckLine(JsonDocument):

@@ -88,7 +88,8 @@ class CheckTable(BaseModel):
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""
     run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholder)]
-    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes."""
+    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes; `{tests}`,
+    where evidence is collected, for the tests that it needs, else for all."""
     when: Literal["staged", "asked", "approve"] = "staged"
     """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
     files: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
@@ -97,6 +98,8 @@ class CheckTable(BaseModel):
     """Its time limit."""
     feed: bool = False
     """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
+    evidence: bool = False
+    """Whether it runs by itself without each hunk, too, once it has passed: what notices if the hunk is missing."""
 
 
 def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
@@ -183,6 +186,8 @@ class Settings(BaseModel):
     """Processes and threads that it may have."""
     check: Annotated[tuple[CheckTable, ...], AfterValidator(_check_unique_names)] = ()
     """Commands that run on a proposal before the decision."""
+    evidence_seconds: float = Field(default=60, ge=1, le=3_600)
+    """How long the tests of one proposal may run, all told, to show what notices if a hunk is missing."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
     mcp_of_others: bool = True

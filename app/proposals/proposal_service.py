@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
     from app.proposals.values.record_entries import RecordingStore
-    from app.sandbox.captured_changes import PathChange
+    from app.sandbox.captured_changes import PathChange, Pending
 
 
 class ProposalService:
@@ -119,6 +119,18 @@ class ProposalService:
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
         return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
+
+    def tree_with(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
+        """Return what lies over the disk where just these hunks of a waiting proposal are in force.
+
+        Args:
+            proposal_id: A waiting one.
+            chosen: Ids of hunks, and paths of files without hunks; with none, it is as without the proposal.
+        """
+        from app.proposals.decide.workspace_versions import tree_with
+
+        proposal = self._proposals.get_pending(proposal_id)
+        return tree_with(self._store, Contents(self._store), self._reader, proposal, chosen)
 
     def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """Return the trees for the checks of a draft, as if it were a proposal."""

@@ -43,7 +43,7 @@ def number_of(hunk: Hunk, side: Side, line: int) -> int:
     return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
 
 
-def line_of(hunk: Hunk, number: int) -> tuple[Side, int]:
+def line_of(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
     """Return the changed line of a hunk with this index."""
     if number < hunk.old_count:
         return "old", hunk.old_start + number

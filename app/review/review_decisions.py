@@ -86,12 +86,15 @@ class ReviewDecisions:
             following.stop((proposal_id,))
         proposal, checked = self._state.get(proposal_id), self._state.checks.get(proposal_id)
         unseen = None if proposal is None else self._state.unseen_parts(proposal)
+        found = self._state.evidence.get(proposal_id)
+        is_of_this = found is not None and proposal is not None and found.revision == proposal.revision
         return DecisionContext(
             through=self._through,
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
             checks=() if checked is None else tuple(one.record_fact for one in checked.results),
             caller=self._caller,
+            evidence=found.fact if found is not None and is_of_this else None,
         )
 
 

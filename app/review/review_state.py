@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -293,6 +294,8 @@ class ReviewState:
     unsaid: ReviewDraft = field(default_factory=ReviewDraft)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
+    evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
+    """What notices if a hunk is missing, by proposal."""
     asked_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""

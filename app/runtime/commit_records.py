@@ -17,6 +17,7 @@ from app.attestation.signatures import sign, signing_key
 from app.attestation.statement import (
     ReviewCheck,
     ReviewedFile,
+    ReviewEvidence,
     ReviewOrigin,
     SignedReview,
     hunk_digests,
@@ -36,6 +37,7 @@ from app.proposals.decide.commit_trailers import (
     entry_trailers,
     format_ranges,
 )
+from app.proposals.values.decision_facts import EvidenceFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
 from app.proposals.values.record_entries import RecordedFile, RecordEntry, blob_id
@@ -197,8 +199,18 @@ def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry:
             ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale)
             for check in entry.circumstances.checks
         ),
+        evidence=_signed_evidence(entry.circumstances.evidence),
         entry=entry.number,
         previous=entry.before,
+    )
+
+
+def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
+    """What was known of the hunks, as it is signed."""
+    return tuple(
+        ReviewEvidence(path=one.path, hunk=one.hunk, verdict=one.verdict, tests=one.tests, check=fact.check)
+        for one in (fact.hunks if fact is not None else ())
+        if fact is not None
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from app.agent.trace import DebugFile
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
+    from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.config.config_tables import Hook
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -130,6 +131,7 @@ class OpenWorkspace:
     _service: "ProposalService | None" = None
     _sandbox: "Sandbox | None" = None
     _checks: "CheckRunner | None" = None
+    _evidence: "EvidenceRunner | None" = None
     _making: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -275,6 +277,16 @@ class OpenWorkspace:
             if self._checks is None:
                 self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
             return self._checks
+
+    @property
+    def evidence(self) -> "EvidenceRunner":
+        """Return what finds out what notices if a hunk is missing."""
+        from app.automation.evidence.evidence_runner import EvidenceRunner
+
+        with self._making:
+            if self._evidence is None:
+                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace)
+            return self._evidence
 
     @property
     def allowed_commands(self) -> "AllowedCommandStore":

@@ -145,6 +145,11 @@ class ReviewSide(Column):
         """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
 
+    @on(review_messages.EvidenceWanted)
+    def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
+        """Run tests without each hunk, or end that."""
+        self._decisions.checks.find_evidence(event.proposal_id)
+
     @on(review_messages.CheckOutputWanted)
     def show_output(self, event: review_messages.CheckOutputWanted) -> None:
         """Show the output of the checks."""

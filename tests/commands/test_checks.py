@@ -12,6 +12,7 @@ from app.automation.check_runner import CheckRunner
 from app.cli.check_commands import check, suggest
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.decision_commands import approve
+from app.cli.evidence_command import evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
@@ -221,3 +222,55 @@ def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest
     assert check(runtime, chosen) == ExitCode.DONE
     (line,) = json.loads(capsys.readouterr().out)["checks"]
     assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
+
+
+def evidence_of(**more: object) -> argparse.Namespace:
+    values = {"id": "P2", "hunks": None, "only": None, "seconds": None, "json": True, **more}
+    return argparse.Namespace(**values)
+
+
+@pytest.fixture
+def code(runtime: OpenWorkspace) -> OpenWorkspace:
+    (runtime.workspace.root / "a.py").write_text("one\n")
+    runtime.service.stage_patch(PATCH.replace("a.txt", "a.py"))
+    return runtime
+
+
+@pytest.mark.layer
+def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code.workspace.root / ".signoff.toml").write_text(
+        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nevidence = true\n'
+    )
+    with pytest.raises(CommandError, match="once you trust it") as raised:
+        code.reload()
+        evidence(code, evidence_of())
+    assert raised.value.code == ExitCode.REFUSED
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert evidence(code, evidence_of()) == ExitCode.DONE
+    said = json.loads(capsys.readouterr().out)
+    assert (said["id"], said["check"], said["unheld"], said["complete"]) == ("P2", "tests", [], True)
+    [hunk] = said["hunks"]
+    assert (hunk["path"], hunk["hunk"], hunk["verdict"]) == ("a.py", 1, "held")
+    assert hunk["words"] == "held by the check"
+    assert evidence(code, evidence_of(json=False)) == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[1] == "a.py  hunk 1   held by the check"
+
+
+@pytest.mark.layer
+def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CommandError, match="No check seems to run tests") as raised:
+        evidence(code, evidence_of())
+    assert raised.value.code == ExitCode.USAGE
+    (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert evidence(code, evidence_of()) == ExitCode.FAILED
+    assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"
+    code.service.deny("P2")
+    with pytest.raises(NotPending):
+        evidence(code, evidence_of())

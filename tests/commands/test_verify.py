@@ -16,6 +16,7 @@ import pytest
 from app.attestation.review_notes import REVIEWS
 from app.attestation.statement import pre_authentication
 from app.cli.main import main
+from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, EvidenceFact, EvidenceVerdict, HunkEvidence
 from app.runtime.open_workspace import open_runtime
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
@@ -87,7 +88,14 @@ class Project:
         git(self.root, "commit", "--quiet", "-m", subject, *more)
         return git(self.root, "rev-parse", "HEAD")
 
-    def review(self, subject: str, changes: dict[str, str | None], *, sign: bool = True) -> str:
+    def review(
+        self,
+        subject: str,
+        changes: dict[str, str | None],
+        *,
+        sign: bool = True,
+        circumstances: DecisionContext = UNKNOWN,
+    ) -> str:
         """Stage changes, approve and commit them; the commit."""
         runtime = open_runtime(self.root, {}, {})
         draft = runtime.service.draft("s1")
@@ -96,7 +104,7 @@ class Project:
                 draft.delete(path)
             else:
                 draft.write(path, text)
-        runtime.service.approve(runtime.service.stage(draft, subject).id)
+        runtime.service.approve(runtime.service.stage(draft, subject).id, circumstances=circumstances)
         runtime.close()
         commit = self.commit(subject)
         if sign:
@@ -550,6 +558,20 @@ def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
     ]
     said = project.verify()[1]
     assert "a.txt: 1 of 2 hunks (line 31) not reviewed; line 4 by ann@x.org at " in said
+
+
+def test_what_was_known_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
+    mark = HunkEvidence(path="a.txt", hunk=1, verdict=EvidenceVerdict.HELD, tests=("t.py::test_a",), count=1)
+    fact = EvidenceFact(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
+    changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}
+    project.review("change", changed, circumstances=DecisionContext(through="app", evidence=fact))
+    code, said = project.verify("--json")
+    assert code == 0
+    (commit,) = json.loads(said)["commits"]
+    (reviewer,) = commit["files"][0]["reviews"]
+    assert reviewer["review"]["evidence"] == [
+        {"path": "a.txt", "hunk": 1, "verdict": "held", "tests": ["t.py::test_a"], "check": "tests"}
+    ]
 
 
 def test_the_record_checks_the_signed_statements(project: Project) -> None:

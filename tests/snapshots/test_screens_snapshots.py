@@ -23,8 +23,8 @@ from app.runtime.open_workspace import open_runtime
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import AskScreen
-from app.ui.screens.doctor_screen import DoctorScreen
 from app.ui.screens.edit_screens import EditScreen, ResolveScreen
+from app.ui.screens.report_screens import DoctorScreen
 from app.ui.screens.sessions_screen import SessionScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
@@ -60,14 +60,14 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
-    for screen in ("sessions_screen", "setup_screens", "doctor_screen"):
+    for screen in ("sessions_screen", "setup_screens", "report_screens"):
         monkeypatch.setattr(f"app.ui.screens.{screen}.time", clock)
-    monkeypatch.setattr("app.ui.screens.doctor_screen.examine", examined)
+    monkeypatch.setattr("app.ui.screens.report_screens.examine", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
-        "app.ui.screens.doctor_screen.describe_sandbox", lambda means: "run on a layer over the workspace"
+        "app.ui.screens.report_screens.describe_sandbox", lambda means: "run on a layer over the workspace"
     )
-    monkeypatch.setattr("app.ui.screens.doctor_screen.SandboxMode", SimpleNamespace(IN_PLACE=None))
+    monkeypatch.setattr("app.ui.screens.report_screens.SandboxMode", SimpleNamespace(IN_PLACE=None))
     monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()

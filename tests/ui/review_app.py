@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Proposal
 from app.tools.base.contract import Confirmation
@@ -54,6 +55,7 @@ class ReviewApp(App[None]):
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: Confirmation | None = None
+        self.first_evidence: ProposalEvidence | None = None
         self.below: Widget = Static(id="below")
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
 
@@ -68,6 +70,8 @@ class ReviewApp(App[None]):
     def on_mount(self) -> None:
         self.review.set_sent_comments("P4", self.first_comments)
         self.tell()
+        if self.first_evidence is not None:
+            self.review.set_evidence(self.first_evidence)
         if self.first_confirmation is not None:
             self.review.add_confirmation("c1", self.first_confirmation)
 

@@ -28,11 +28,10 @@ from app.review.verdicts import (
 )
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
-from widgets.review.check_words import check_lines
+from widgets.review.ask_panel import SideThreads
 from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
-from widgets.review.review_wording import confirmation_row, headline, proposal_row
+from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
 from widgets.review.review_writing import sent_notes
-from widgets.review.side_threads import SideThreads
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -345,7 +344,7 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
         assert is_offered("undo", state, None) is offered
 
 
-def test_of_several_permissions_the_shown_one_stays_when_proposals_come() -> None:
+def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     state = ReviewState()
     for key in ("c1", "c2"):
         state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")

@@ -13,8 +13,8 @@ from app.keys.keymap import key_name, keys_of
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
-from app.ui.screens.doctor_screen import describe_diagnosis
 from app.ui.screens.edit_screens import EditScreen
+from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionScreen, format_age
 from app.ui.screens.settings_screen import ROWS
 from app.ui.themes.first_theme import STANDARD

@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 from app.proposals.text.line_comparison import Pair, pair_lines, pairs_in_order
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, Side, lines_of, texts_of
+from app.review.hunk_lines import HunkRange, Side, line_of, lines_of, texts_of
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
+    AT_HEAD,
     BlankRow,
     CommentKind,
     CommentRow,
@@ -117,10 +118,15 @@ class _Comments:
     def __init__(self, comments: Sequence[Comment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """The remarks on each line."""
+        self.above: dict[SourceLine, list[CommentRow]] = {}
+        """What stands above the hunk that begins with a line."""
         self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
             row = CommentRow(comment.line.file, number, comment.text, comment.kind)
-            self.at[comment.line].append(row)
+            if comment.kind in AT_HEAD:
+                self.above.setdefault(comment.line, []).append(row)
+            else:
+                self.at[comment.line].append(row)
         for file, side, line in sorted(self.at):
             self._lines.setdefault((file, side), []).append(line)
 
@@ -225,6 +231,9 @@ class _Builder:
         if self.left_out.parts.get((file, index)) == ():
             yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
             return
+        if not above and self.comments.above:
+            for remark in self.comments.above.get(SourceLine(file, *line_of(hunk, 0)), ()):
+                yield self.words(remark, hunk.new_start, index)
         if self.shape.split:
             whole: Segment = SplitSegment(file, index, hunk, self._pairs(file, hunk), above=above)
         else:

@@ -9,7 +9,7 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import lines_of, text_of
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import LineRow, NoteRow, Row, SourceLine
+from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
@@ -174,7 +174,8 @@ class DiffModel:
         """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
-        return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])
+        remarked = [comment.line for comment in self.comments if comment.kind not in AT_HEAD]
+        return self.spaces.but(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""

@@ -31,7 +31,15 @@ _NOTES = {
 }
 """A sign and a colour for each kind of note."""
 
-_COMMENTS = {"remark": "comment", "finding": "finding", "known": "known-finding", "asked": "asked"}
+_COMMENTS = {
+    "remark": "comment",
+    "finding": "finding",
+    "known": "known-finding",
+    "asked": "asked",
+    "held": "held",
+    "unheld": "unheld",
+    "untold": "untold",
+}
 
 _SEARCHED_LINES = 400
 """How far above the end of a fold its definition is looked for."""

@@ -95,8 +95,11 @@ class FoldRow(NamedTuple):
     """Whether some of them are unchanged but for white space, which is left out."""
 
 
-CommentKind = Literal["remark", "finding", "known", "asked"]
-"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside."""
+CommentKind = Literal["remark", "finding", "known", "asked", "held", "unheld", "untold"]
+"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside; and at
+the head of a hunk what notices if it is missing, that nothing does, or that it can't be told."""
+AT_HEAD: tuple[CommentKind, ...] = ("held", "unheld", "untold")
+"""Those that stand above the hunk on whose first line they are."""
 
 
 class CommentRow(NamedTuple):

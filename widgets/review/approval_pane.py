@@ -19,13 +19,14 @@ from textual.widgets import Static
 from app.keys.actions import bindings
 from app.review.review_state import ReviewState
 from widgets.common.containers import Column
-from widgets.review.check_words import check_lines
+from widgets.review.evidence_words import evidence_lines
 from widgets.review.review_wording import (
     ACTION,
     QUIET,
     HeadlineRoom,
     KeyOf,
     actions_on,
+    check_lines,
     confirmation_row,
     fitted,
     headline,
@@ -339,6 +340,8 @@ class ApprovalPane(Column):
         self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
         # Above the keys, which are the last line.
         lines[-1:-1] = checks
+        if waits and proposal is not None:
+            lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
         lines = [fitted(line, width) if width else line for line in lines]
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)

@@ -115,7 +115,7 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "send_findings"})
+CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence"})
 """Actions that have to do with the checks of what is shown."""
 
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
@@ -179,6 +179,12 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
     return _has_something(action, state)
 
 
+def _has_findings(state: ReviewState) -> bool:
+    """Whether checks speak against what is shown, or nothing notices a hunk of it."""
+    checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
+    return (checked is not None and bool(checked.new_failures)) or (evidence is not None and bool(evidence.unheld))
+
+
 def _has_something(action: str, state: ReviewState) -> bool:
     """Whether an action has something to act on while nothing else comes first."""
     checked = state.checks.get(state.current)
@@ -186,8 +192,7 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
         case "send_findings":
-            to_write = state.proposal is not None and not state.proposal.on_disk
-            return checked is not None and bool(checked.new_failures) and to_write
+            return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
         case "next_origin":
             return state.origins.has_several
         case "undo":
@@ -199,6 +204,6 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "approve_all" | "deny_all":
             return bool(state.waiting)
         case _:
-            chooses = action in ("toggle_hunk", "toggle_file")
+            chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
             dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
             return state.queue_position(state.current) > 0 and not dead

@@ -6,13 +6,14 @@ from typing import Literal
 from textual.content import Content
 
 from app.proposals.risk.edited_file import sort_by_path
+from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.check_words import placed_findings
+from widgets.review.evidence_words import placed_evidence, with_unheld
 from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_wording import QUIET, confirmation_notes, safe
+from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
 from widgets.review.review_writing import placed, top_notes
 
 Written = tuple[tuple[object, ...], ...]
@@ -95,8 +96,12 @@ class PreviewController:
 
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
+        diffs = with_unheld(diffs, state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
-        self.diffs = tuple(sort_by_path(diffs, [diff.change.path for diff in diffs], order))
+        by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
+        if not self.by_path:
+            by_need.sort(key=lambda diff: not any(one.kind is ReasonKind.UNHELD for one in diff.reasons))
+        self.diffs = tuple(by_need)
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_lines(proposal)
@@ -150,7 +155,21 @@ class PreviewController:
     def show_findings(self) -> None:
         """Show the findings of checks at their lines."""
         if self._view.diffs and not self.comparing:
-            self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
+            diffs, state = self._view.diffs, self._state
+            found = placed_findings(state.checks.get(state.current), diffs)
+            self._pane.set_findings([*found, *placed_evidence(state.evidence.get(state.current), diffs)])
+
+    def show_reasons(self) -> None:
+        """Mark the files with hunks that nothing notices; none moves while it is read."""
+        proposal = self._diffs_of
+        if proposal is None or self.comparing or self._state.proposal != proposal:
+            return
+        marked = tuple(with_unheld(self.diffs, self._state.evidence.get(proposal.id)))
+        if marked != self.diffs:
+            self.diffs = marked
+            seen = self._state.looked_at.seen_lines(proposal)
+            self._view.show(proposal, marked, extra=top_notes(self._state, proposal, self._words), seen=seen)
+            self.show_choice()
 
     def restore_drafts(self, key: str) -> None:
         """Restore comments that were kept before they were saved."""

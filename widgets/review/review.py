@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_as_feedback
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import Action, bindings, in_scope
@@ -44,7 +45,7 @@ from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
-from widgets.review.ask_panel import AskPanel
+from widgets.review.ask_panel import AskPanel, as_feedback
 from widgets.review.key_availability import (
     CHECKS,
     DECIDES,
@@ -58,7 +59,6 @@ from widgets.review.key_availability import (
 from widgets.review.preview_controller import PreviewController, written_versions
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
-from widgets.review.side_threads import as_feedback
 from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
@@ -202,6 +202,15 @@ class Review(Column):
         self.state.checks[checked.proposal] = checked
         if checked.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
+            self.draw()
+
+    def set_evidence(self, found: ProposalEvidence) -> None:
+        """Take what is known so far of what notices if a hunk of a proposal is missing."""
+        self.state.evidence[found.proposal] = found
+        if found.proposal == self.state.current and self.is_mounted:
+            self.preview.show_findings()
+            if not found.is_running:
+                self.preview.show_reasons()
             self.draw()
 
     def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
@@ -540,15 +549,35 @@ class Review(Column):
         """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
+    def action_find_evidence(self) -> None:
+        """Run tests without each hunk of what is shown, or end that."""
+        self.post_message(review_messages.EvidenceWanted(self.state.current))
+
     def action_send_findings(self) -> None:
-        """Deny the proposal with the findings of the checks as feedback; the model continues."""
+        """Deny the proposal with the findings of the checks as feedback; the model continues.
+
+        Hunks that nothing notices are no fault yet: with them, the words are a draft that the user sends or not.
+        """
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
             return
-        checked = self.state.checks.get(proposal.id)
-        if checked is not None and checked.new_failures and self.preview.shows(proposal):
-            self.deciding.deny_with(proposal, findings_as_feedback(checked))
+        if not self.preview.shows(proposal):
+            return
+        checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
+        red = findings_as_feedback(checked) if checked is not None else ""
+        if found is not None and (unheld := unheld_as_feedback(found, self.preview.diffs)):
+            self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld))))
+        elif red:
+            self.deciding.deny_with(proposal, red)
+
+    def _open_draft(self, proposal: Proposal, text: str) -> None:
+        """Open the field for feedback with a text below what the user has begun; a text is not added twice."""
+        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
+        if text not in before:
+            self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, text))))
+        self.writing.open()
+        self.pane.set_class(self.feedback.is_open, "-writing")
 
     # Keys that decide
 
@@ -945,10 +974,7 @@ class Review(Column):
             return
         self._end_asking()
         self.show_item(proposal.id)
-        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
-        self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, as_feedback(answered[-1])))))
-        self.writing.open()
-        self.pane.set_class(self.feedback.is_open, "-writing")
+        self._open_draft(proposal, as_feedback(answered[-1]))
 
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:

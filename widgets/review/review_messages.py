@@ -190,6 +190,13 @@ class ChecksWanted(Message):
 
 
 @dataclass
+class EvidenceWanted(Message):
+    """Find out what notices if a hunk of a proposal is missing, or end that."""
+
+    proposal_id: str
+
+
+@dataclass
 class CheckOutputWanted(Message):
     """Show the output of a proposal's checks."""
 

@@ -1,4 +1,4 @@
-"""Words of the approval pane: rows of the queue, and the lines about the current item and its keys."""
+"""Words of the approval pane: rows of the queue, the current item and its keys, and check results."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from textual.content import Content
 from textual.style import Style
 
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.text.file_warnings import match_words
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import Confirm, can_be_approved, state_words, verbs
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import WANTED, Confirmation
-from widgets.diff.diff_rows import NoteRow
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
@@ -430,3 +432,85 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
 def folder_words(confirmation: Confirmation) -> str:
     """Return the folder of the request, in words."""
     return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text
+
+
+_CHECK_SIGNS = {
+    CheckState.WAITING: ("·", QUIET),
+    CheckState.RUNNING: ("▸", "$text-accent"),
+    CheckState.PASSED: ("✓", "$text-success"),
+    CheckState.BROKEN: ("!", "$text-warning"),
+}
+
+
+def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, keys: bool = True) -> list[Content]:
+    """Return the lines of the check results, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, with the keys; none
+    without checks.
+
+    Where a line is too short, passed checks are shortened first, and the keys get another line.
+    """
+    checked = state.checks.get(proposal)
+    if checked is None:
+        return []
+    if checked.why_not:
+        return [safe(f"Not checked: {checked.why_not}", "$text-warning")]
+    if not checked.results:
+        return []
+    # What is wrong is never what there is no room for.
+    results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
+    chips = []
+    if keys and checked.is_running:
+        chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
+    if keys and checked.new_failures:
+        chips.append(chip(key, "send_findings", "send", "$primary"))
+    if keys and any(one.outcome is not None for one in results):
+        chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
+    full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
+    gap = Content(_GAP)
+    for parts in (full, brief):
+        line = gap.join([*parts, *chips])
+        if not width or line.cell_length <= width:
+            return [line]
+    line = gap.join(full)
+    return [
+        *([line] if line.cell_length <= width else fill_lines(brief, width, _GAP)),
+        *([gap.join(chips)] if chips else []),
+    ]
+
+
+def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
+    if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
+        action = "approve" if result.when == "approve" else "run_checks"
+        return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
+    sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
+    if result.stale:
+        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
+            result.stale if brief else result.summary, QUIET
+        )
+        return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
+    match result.state:
+        case CheckState.RUNNING:
+            words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
+        case CheckState.WAITING:
+            words = "waits"
+        case CheckState.PASSED if brief:
+            words = ""
+        case _:
+            words = result.summary
+    loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
+    said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
+    return said + " " + safe(words, colour if loud else QUIET) if words else said
+
+
+def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+    """Return the findings on lines of these diffs; older ones say so."""
+    if checked is None:
+        return []
+    files = {diff.change.path: number for number, diff in enumerate(diffs)}
+    found = []
+    for name, finding in checked.findings:
+        file = files.get(finding.path)
+        if file is not None and finding.line <= len(diffs[file].new):
+            was = "" if finding.new else "  (before, too)"
+            line = SourceLine(file, "new", finding.line - 1)
+            found.append(Comment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
+    return found

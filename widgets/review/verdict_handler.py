@@ -1,4 +1,4 @@
-"""From a verdict to a decision: the question that may come between, and what is on its way."""
+"""From a verdict to a decision: the confirmation between them, and decisions under way."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -70,6 +70,36 @@ def proposal_trees(
     )
 
 
+def tree_with(
+    store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
+) -> Pending:
+    """Return what lies over the disk where just these parts of a pending proposal are in force; maybe none.
+
+    Raises as `proposal_trees` does.
+
+    Args:
+        store: As there.
+        contents: As there.
+        filesystem: As there.
+        proposal: A waiting one, on disk already or not.
+        chosen: Ids of hunks, and paths of files that are decided as a whole.
+    """
+    if not chosen:
+        return proposal_trees(store, contents, filesystem, proposal).before
+    if not proposal.on_disk:
+        return proposal_trees(store, contents, filesystem, proposal, chosen).after
+    choice = decision_outcomes.choose_files(proposal, chosen)
+    changes = [change for change in proposal.files if is_undecided(change)]
+    tree = dict(_trees_of_disk(contents, changes).before)
+    for change in changes:
+        if choice.touches(change):
+            version = decision_outcomes.approved_content(contents, change, choice)
+            if change.old_path and change.old_path != change.path:
+                tree[change.old_path] = None
+            tree[change.path] = None if version is None else _leaf(contents, version)
+    return tree
+
+
 def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
     """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, Leaf | None] = {change.path: None for change in changes}

@@ -113,6 +113,11 @@ def find_test_names(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[C
             yield line, next(name for name in found.groups() if name)
 
 
+def find_test_names_in(lines: Sequence[str]) -> list[str]:
+    """Return the names of the tests that begin on these lines of source."""
+    return [name for line in lines if (found := _TEST.search(line)) for name in found.groups() if name]
+
+
 def _skipped(file: EditedFile) -> Iterator[Reason]:
     if not _SKIP.search(file.added_text):
         return

@@ -35,6 +35,8 @@ class ReasonKind(StrEnum):
     """A lock file without what it locks."""
     INEXACT = "inexact"
     DELETED = "deleted"
+    UNHELD = "unheld"
+    """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
     UNASKED = "unasked"
     LOCK = "lock"
     GENERATED = "generated"
@@ -95,6 +97,7 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
         ReasonKind.UNLOCKED: f"changes {named} but not what it locks",
         ReasonKind.INEXACT: f"was not found exactly in {what}",
         ReasonKind.DELETED: f"deletes {what}",
+        ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",

@@ -17,7 +17,7 @@ from app.proposals.values.origin import Origin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import IgnoredPath
 
-LATEST: Literal[5] = 5
+LATEST: Literal[6] = 6
 """The format in which entries are written."""
 FIRST = ""
 """What the first entry holds for the one before it."""
@@ -58,10 +58,10 @@ class RecordedHunks(FrozenModel):
 class RecordEntry(FrozenModel):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2, 3, 4, 5] = LATEST
+    format: Literal[1, 2, 3, 4, 5, 6] = LATEST
     """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
     `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files, 4 no `state`, `left`,
-    `last` nor files in `hunks`."""
+    `last` nor files in `hunks`, 5 no evidence in the circumstances."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -110,7 +110,7 @@ class RecordingStore(ProposalStore, Protocol):
 class EventEntry(FrozenModel):
     """Record entry for the event of a decision, which its session's log, doors and exports show."""
 
-    format: Literal[5] = LATEST
+    format: Literal[5, 6] = LATEST
     kind: Literal["event"] = "event"
     number: int
     """From 1, in the workspace, among entries of both kinds."""

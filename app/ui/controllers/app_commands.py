@@ -528,7 +528,7 @@ class CommandRunner:
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.model_connection import endpoint_of, model_from
-        from app.ui.screens.doctor_screen import DoctorScreen
+        from app.ui.screens.report_screens import DoctorScreen
 
         settings = self._preferences.settings
         named = "" if self._session.demo else model_from(self._runtime, settings)
@@ -538,7 +538,7 @@ class CommandRunner:
 
     async def _verify(self, _: str) -> None:
         from app.runtime.git_proposals import stage_worktree
-        from app.ui.screens.verify_screen import VerifyScreen
+        from app.ui.screens.report_screens import VerifyScreen
 
         unreviewed = await self._app_context.push_screen(VerifyScreen(self._runtime.workspace.root))
         if unreviewed is not None:
@@ -547,7 +547,7 @@ class CommandRunner:
 
     async def _skills(self, _: str) -> None:
         from app.runtime.prompt_sources import load_skills
-        from app.ui.screens.skills_screen import SkillsScreen
+        from app.ui.screens.report_screens import SkillsScreen
 
         told = self._runtime.skills
         await self._app_context.push_screen(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))

@@ -274,12 +274,14 @@ class ReviewActions:
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
         await self._decisions.check(name, revision, hunks)
         images = await self._images(event)
+        self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.words, images)
         self._say_written(result)
         return result
 
     async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
         images = await self._images(event)
+        self.checks.stop(event.proposal_id)
         return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.words, images)
 
     async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":

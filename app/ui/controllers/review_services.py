@@ -1,7 +1,7 @@
 """Services of the review: side questions and checks."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from widgets.review.review import Review
 if TYPE_CHECKING:
     from app.automation.check_follower import CheckFollower
     from app.automation.check_results import ProposalChecks
+    from app.automation.evidence.evidence_follower import EvidenceFollower
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -89,6 +90,7 @@ class ReviewChecks:
         self._app_context = app_context
         self.following: CheckFollower | None = None
         """Runs them; None as long as none are configured."""
+        self._evidence: EvidenceFollower | None = None
         self._proposals: Sequence[Proposal] = ()
 
     def check_new(self, proposals: "Sequence[Proposal] | None" = None) -> None:
@@ -97,25 +99,56 @@ class ReviewChecks:
             self._proposals = proposals
         if self.following is None and self._configured():
             from app.automation.check_follower import CheckFollower
+            from app.automation.evidence.evidence_follower import EvidenceFollower
 
             self.following = CheckFollower(
                 self._runtime.checks,
                 self._configured,
                 self._runtime.service.check_trees,
-                lambda proposal: self._review.state.chosen.chosen_part(proposal).decided_hunks,
+                self._chosen,
                 self._publish,
             )
+            self._evidence = EvidenceFollower(
+                self._runtime.evidence,
+                self._configured,
+                lambda: self._runtime.settings.evidence_seconds,
+                self._chosen,
+                self._review.set_evidence,
+            )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
-        if self.following is not None:
+        if self.following is not None and self._evidence is not None:
+            self._evidence.follow(self._proposals)
             self.following.follow(self._proposals, self._review.state.current)
         else:
             self._say_untrusted()
+
+    def stop(self, *proposal_ids: str) -> None:
+        """Stop the checks of what is being decided."""
+        if self.following is not None:
+            self.following.stop(proposal_ids)
+        if self._evidence is not None:
+            self._evidence.stop(proposal_ids)
+
+    def find_evidence(self, proposal_id: str) -> None:
+        """Find out what notices if a hunk of a proposal is missing, or end that."""
+        why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
+        if self._evidence is not None:
+            why_not = self._evidence.begin_or_stop(proposal_id)
+        elif "check" in self._runtime.configuration.untrusted:
+            why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)."
+        if why_not:
+            self._review.show_notice(why_not)
 
     def _publish(self, checked: "ProposalChecks") -> None:
         self._review.set_checks(checked)
         if not checked.is_running:
             kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
             self._app_context.run(lambda: asyncio.to_thread(kept.keep, checked), group="kept checks")
+        if self._evidence is not None:
+            self._evidence.take_checks(checked)
+
+    def _chosen(self, proposal: "Proposal") -> "tuple[str, ...] | None":
+        return self._review.state.chosen.chosen_part(proposal).decided_hunks
 
     def run_again(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
@@ -127,7 +160,14 @@ class ReviewChecks:
 
         assert self.following is not None
         async with aclosing(watch_workspace(self._runtime.workspace)) as changes:
-            await self.following.follow_disk(changes)
+            await self.following.follow_disk(self._with_evidence(changes))
+
+    async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
+        """The changes of the workspace, at each of which evidence is dropped that is of other files."""
+        async for _ in changes:
+            yield
+            if self._evidence is not None:
+                await self._evidence.look_at_disk()
 
     async def show_output(self, proposal_id: str) -> None:
         """Show the output of the checks."""
@@ -138,6 +178,8 @@ class ReviewChecks:
 
     async def close(self) -> None:
         """End all of them."""
+        if self._evidence is not None:
+            await self._evidence.close()
         if self.following is not None:
             await self.following.close()
 
