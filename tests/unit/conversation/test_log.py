@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.conversation.events import AssistantMessage, Event, ToolCall, UserMessage
+from app.conversation.events import AssistantMessage, Event, LadderMove, ToolCall, TurnStarted, UserMessage
 from app.conversation.log import EventLog
 
 
@@ -138,3 +138,30 @@ async def test_what_a_store_cannot_encode_is_replaced_not_lost() -> None:
     await EventLog(store).append(said("half \ud83d pair"), AssistantMessage(calls=(call,)))
     for event in store.kept:
         assert "half" in event.model_dump_json()
+
+
+def move(what: str = "request") -> LadderMove:
+    return LadderMove(rung="last response", move=what)
+
+
+def started() -> TurnStarted:
+    return TurnStarted(cause="message")
+
+
+async def test_what_is_for_nobody_is_in_memory_for_the_last_turn_alone() -> None:
+    store = Store()
+    log = EventLog(store)
+    for number in range(3):
+        await log.append(started(), said(f"{number}"), move(), move())
+    assert [event.type for event in log.events] == [
+        *["turn_started", "user_message"] * 3, *["ladder_move"] * 2
+    ]  # fmt: skip
+    assert [event.type for event in EventLog(store, store.kept).events] == [event.type for event in log.events]
+    assert len(store.kept) == 12
+
+
+async def test_what_is_for_nobody_stays_where_no_turn_has_begun() -> None:
+    store = Store()
+    log = EventLog(store)
+    await log.append(said("a"), move())
+    assert [event.type for event in log.events] == ["user_message", "ladder_move"]
