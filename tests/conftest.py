@@ -1,5 +1,6 @@
 """What holds for all tests: an environment of their own, whatever they are really run from."""
 
+import asyncio
 import compileall
 import contextlib
 import gc
@@ -9,16 +10,20 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 import textual.screen
 from hypothesis import settings
 
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
+from app.workspace.paths import Workspace
 from tests.examples import STANDARD
 from tests.forking import Forking, forking
-from tests.layers import why_no_layer
 from tests.pictures import paint_what_is_looked_at
 from tests.pilots import wait_for_what_was_done
 from tests.stylesheets import work_once
@@ -147,3 +152,13 @@ def pytest_sessionfinish() -> None:
     """Look for garbage once, not the five times that pytest does over all that was imported."""
     gc.collect()
     gc.freeze()
+
+
+@cache
+def why_no_layer() -> str:
+    """Why there is none; empty if there can be one."""
+    with tempfile.TemporaryDirectory(prefix="signoff-tests-") as folder:
+        workspace = Path(folder).resolve() / "ws"
+        workspace.mkdir()
+        probe = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own=()).probe())
+    return probe.why_not if probe.mode is SandboxMode.IN_PLACE else ""

@@ -15,7 +15,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.screen import Screen
 
-from widgets.diff.diff_surface import DiffSurface
+from widgets.diff.diff_view import DiffView
 
 _paint: Callable[[Screen[Any]], None] = Screen._compositor_refresh
 _put_off: WeakKeyDictionary[Screen[Any], set[Region]] = WeakKeyDictionary()
@@ -58,7 +58,7 @@ def _note(screen: Screen[Any]) -> None:
     _ = compositor.full_map
     crop = Region.from_union(changed)
     for widget, (region, clip) in compositor.visible_widgets.items():
-        if isinstance(widget, DiffSurface) and any(map(region.overlaps, changed)):
+        if isinstance(widget, DiffView) and any(map(region.overlaps, changed)):
             widget.render_lines(region.intersection(clip).intersection(crop).translate(-region.offset))
 
 

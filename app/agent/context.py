@@ -23,7 +23,6 @@ from app.conversation.payload.compaction_plan import (
     Truncate,
     budget_for,
     event_tokens,
-    is_nearly_full,
     plan_compaction,
     summary_payload,
 )
@@ -31,7 +30,6 @@ from app.conversation.payload.projection import KeptProjection, PayloadInputs, p
 from app.conversation.payload.token_count import TokenMeter
 from app.images.image import quoted_names
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Payload, Usage
 
 
@@ -80,10 +78,6 @@ class ContextKeeper:
         """Return the estimated tokens of a payload; for a long one to be called on a thread."""
         return self._meter.count_tokens(payload)
 
-    def needs_room(self, profile: Profile) -> bool:
-        """Return whether the next request would probably overflow the context window."""
-        return is_nearly_full(self.used_tokens, profile.context_window)
-
     async def make_room(
         self, model: ModelPort, facts: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
     ) -> bool:
@@ -92,9 +86,6 @@ class ContextKeeper:
         Every step is an event; the log keeps everything.
 
         Args:
-            model: makes the summary.
-            facts: of the requests of this session.
-            interrupter: ends the wait for the summary.
             forced: make room even if there seems to be enough: the server or the user wants it.
 
         Returns:
@@ -138,14 +129,14 @@ class ContextKeeper:
     async def _take(
         self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> ContextBudget:
-        """Record a step with what it leaves, and measure anew."""
+        """Record a compaction step, and measure the context again."""
         events, profile = (*self._log.addressed(), step), model.profile
         after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, facts)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 
     async def _tell(self, numbers: Sequence[int]) -> None:
-        """Tell the user which images, of the events with these ids, the model does not see any more."""
+        """Tell the user which images of the events with these ids the model no longer sees."""
         events = (event for event in self._log.events if event.id in numbers)
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
@@ -156,7 +147,7 @@ class ContextKeeper:
     async def _summary(
         self, step: Summarise, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> tuple[str, Usage | None]:
-        """The model's summary of the older part, empty if it could not make one; and what the request took."""
+        """Return the model's summary of the older part (empty on failure), and the usage of the request."""
         events = tuple(self._log.events)
         text, usage = "", None
         try:

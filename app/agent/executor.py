@@ -105,7 +105,7 @@ class CallRecorder:
             self._written = time.monotonic()
 
     async def write_soon(self, *events: Event) -> None:
-        """Write these within a tenth of a second: for events whose loss in a crash does no harm."""
+        """Write these events within a tenth of a second: for events whose loss in a crash does no harm."""
         self._held += events
         left = self._written + _GATHERED - time.monotonic()
         if left <= 0:
@@ -152,7 +152,7 @@ class _Progress:
 
 
 class _Start:
-    """That a call begins to run, recorded once: a command does so when the user has allowed it."""
+    """Records once that a call begins to run; a command begins when the user has allowed it."""
 
     def __init__(self, call: ToolCall, record: Callable[[Event], Awaitable[None]]) -> None:
         self._call = call
@@ -180,7 +180,13 @@ class _Start:
 
 
 class Executor:
-    """Runs calls for one session."""
+    """Runs calls for one session.
+
+    Args:
+        session_id: The author of what is staged.
+        confirm: Asks the user for permission, given the call's uid.
+        answers: Returns the proposals whose feedback the response may answer, the likeliest first.
+    """
 
     def __init__(
         self,
@@ -192,17 +198,6 @@ class Executor:
         settings: Callable[[], TurnSettings],
         answers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Run nothing yet.
-
-        Args:
-            ports: The tools, the workspace and the proposals.
-            log: Takes the results of the calls.
-            session_id: The author of what is staged.
-            publish: Takes the updates for the subscribers.
-            confirm: Asks the user for permission, given the call's uid.
-            settings: Returns the settings as of now.
-            answers: Returns the proposals whose feedback the response may answer, the likeliest first.
-        """
         self.tools = ports.tools
         self._ports = ports
         self._service = ports.service
@@ -253,11 +248,6 @@ class Executor:
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
         does the user. Whatever was staged until then becomes one proposal.
-
-        Args:
-            message: the response, already in the log.
-            interrupter: the user's stop sign.
-            gate: while it is closed, everything is refused.
         """
         if gate.is_closed:
             await self.refuse(message.calls)
@@ -384,7 +374,7 @@ class Executor:
         )
 
     async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:
-        """Have the checks that the user wants to answer the step do so, once, in the result of its last edit.
+        """Run the user's checks on the step's edits and put the findings into the result of its last edit, once.
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """
@@ -412,8 +402,9 @@ class Executor:
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
         except Exception as error:
-            unstaged = (_unstaged(result, f"Nothing was staged: {error}") for result in progress.held)
-            await progress.recorder.write_now(*unstaged)
+            text = f"Nothing was staged: {error}"
+            update = {"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
+            await progress.recorder.write_now(*(result.model_copy(update=update) for result in progress.held))
             return
         staged = ProposalStaged(
             proposal=proposal.id,
@@ -424,8 +415,7 @@ class Executor:
             supersedes=proposal.supersedes,
             versions=proposal.as_written,
         )
-        events: Sequence[Event] = (*progress.held, staged)
-        await progress.recorder.write_now(*events)
+        await progress.recorder.write_now(*progress.held, staged)
         self._publish(ProposalsChanged((proposal.id,)))
 
     async def _record(
@@ -444,12 +434,6 @@ def _question(call: ToolCall, arguments: object) -> Question:
 
 def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
-
-
-def _unstaged(result: ToolResult, text: str) -> ToolResult:
-    return result.model_copy(
-        update={"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
-    )
 
 
 def _first_line(text: str) -> str:

@@ -78,12 +78,7 @@ _BEGINNING = TurnProgress()
 
 
 def staged_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
-    """Return the instruction of the closing request: an edit is staged, hand control back.
-
-    Args:
-        proposals: ids staged in this turn.
-        paths: the files that they change.
-    """
+    """Return the instruction of the closing request: an edit is staged, hand control back."""
     many = len(proposals) > 1
     return _instruction(
         InterventionKind.STAGED,
@@ -99,7 +94,7 @@ def closing_instruction(
     paths: Iterable[str] = (),
     progress: TurnProgress = _BEGINNING,
 ) -> Intervention:
-    """Return the instruction of a closing request, whatever its cause."""
+    """Return the system instruction of a closing request of this kind."""
     match kind:
         case InterventionKind.STEP_LIMIT:
             return _instruction(
@@ -124,7 +119,6 @@ def nudge_instruction(
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
         calls: for `TRUNCATED`, whether tool calls were cut off.
-        progress: for `NO_PROGRESS`, of the turn.
     """
     match kind:
         case InterventionKind.EMPTY_RESPONSE:
@@ -196,11 +190,7 @@ def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> 
 
 
 def files_changed_note(changed: Mapping[str, ChangedFile]) -> Intervention | None:
-    """Return which files and lines differ from what the model has seen; None if none do.
-
-    Args:
-        changed: by path, what is different.
-    """
+    """Return which files and lines differ from what the model has seen; None if none do."""
     if not changed:
         return None
     gone = [path for path, now in changed.items() if not now.version]
@@ -295,7 +285,7 @@ class _Known:
 
 
 class FilesSeen:
-    """Fold: for each file that the model has seen, the versions from which its current content may derive.
+    """Fold that keeps, for each file that the model has read, the versions from which its content may derive.
 
     One is enough for a file that was read. Once an edit of it is staged, lines come from what it was before or from
     what the edit made of it, and the model knows both, until the edit stands or falls as a whole.
@@ -366,7 +356,7 @@ def _add(known: list[_Known], new: _Known) -> None:
 
 
 def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
-    """The versions that a file may be made of now: one that stands as a whole makes those before it old."""
+    """Return the versions that may be in a file now: a version that stands as a whole replaces those before it."""
     found: list[str] = []
     not_whole: set[str] = set()
     for each in known:
@@ -392,15 +382,6 @@ class GateBriefing:
         pending: PendingProposals,
         planning: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Follow the log.
-
-        Args:
-            log: of the session.
-            service: knows what waits, and what a read of a file would show.
-            session_id: its id in the store.
-            pending: counts the denials.
-            planning: whether the model is to plan.
-        """
         self._service = service
         self._session_id = session_id
         self._pending = pending

@@ -54,6 +54,7 @@ from app.conversation.events import (
     TurnEnded,
 )
 from app.conversation.log import EventLog
+from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
@@ -80,7 +81,7 @@ Cause = Literal["message", "feedback", "answer", "continue"]
 
 @dataclass(slots=True)
 class _Received:
-    """What a request has brought so far."""
+    """The part of a response received so far."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -89,10 +90,6 @@ class _Received:
     completed: Completed | None = None
     latest: float = field(default_factory=time.monotonic)
     """When something came last."""
-
-    def progressed(self) -> None:
-        """Something has come."""
-        self.latest = time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,17 +115,6 @@ class Turn:
         interrupter: Interrupter,
         publish: Callable[[Update], None],
     ) -> None:
-        """Run nothing yet.
-
-        Args:
-            conversation: What the turn reads and records.
-            model: Where its requests go.
-            executor: Runs the calls of its responses.
-            requests: Prepares its requests.
-            settings: Returns prompt and limits as of now.
-            interrupter: Stops the turn for the user.
-            publish: Takes the updates for the subscribers.
-        """
         self._log = conversation.log
         self._gate = conversation.gate
         self._state = conversation.turn
@@ -146,7 +132,7 @@ class Turn:
         """Making room was tried since the last good response, whatever came of it."""
 
     async def run(self) -> None:
-        """Do what the ladder says until it says stop."""
+        """Carry out the ladder's decisions until it stops the turn."""
         await self._renew_tools()
         while True:
             state = self._ladder_state()
@@ -176,7 +162,7 @@ class Turn:
                     await self._request(closing=False)
 
     async def _renew_tools(self) -> None:
-        """Take in what tools there are now; they stay the same until the end of the turn."""
+        """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
             self._publish(PhaseChanged(Phase.WAITING, self._tools.awaited or "MCP servers"))
@@ -189,7 +175,7 @@ class Turn:
             told.cancel()
 
     def _unavailable(self, *, ends: bool = False) -> list[Event]:
-        """What to record of tools that can't be used: for the user once, for the model once in each turn."""
+        """Return the events about unavailable tools: one for the user, and one for the model in each turn."""
         events: list[Event] = [Notice(text=line, level="warning") for line in self._tools.new_notices()]
         sentences = [] if ends else [each.instruction for each in self._tools.unavailable if each.instruction]
         new = [sentence for sentence in sentences if sentence not in self._told_unavailable]
@@ -211,7 +197,7 @@ class Turn:
             self._gate,
             step_limit=self._settings().max_steps,
             aborted=self._interrupter.is_stopped,
-            room_needed=self._context.needs_room(self._model.profile),
+            room_needed=is_nearly_full(self._context.used_tokens, self._model.profile.context_window),
             compaction_tried=self._room_made,
         )
 
@@ -250,7 +236,7 @@ class Turn:
         return False
 
     async def _request(self, *, closing: bool) -> None:
-        """One request and the record of what came of it."""
+        """Send one request and record its outcome."""
         request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(Phase.REQUESTING))
         received = _Received()
@@ -286,11 +272,13 @@ class Turn:
         await self._record(message, received, *self._executor.cut_off_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
-        """The next request, recorded as sent; it says all that the log has before that record."""
+        """Return the next request, recorded as sent; it contains everything that the log has before that record."""
         facts = await self._requests.inputs(self._model, closing=closing)
         events = self._log.addressed()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
-        payload, tokens = await asyncio.to_thread(self._measured, request)
+        # On a thread: the payload may be long.
+        payload = await asyncio.to_thread(request.payload, self._model.profile)
+        tokens = await asyncio.to_thread(self._context.count_tokens, payload)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
         before = self._log.addressed(before=sent.id)
@@ -301,16 +289,11 @@ class Turn:
             )
         return request
 
-    def _measured(self, request: PreparedRequest) -> tuple[Payload, int]:
-        """Return the payload of a request and about how many tokens it has; on a thread, for it may be long."""
-        payload = request.payload(self._model.profile)
-        return payload, self._context.count_tokens(payload)
-
     async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
         """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
         streaming = False
         async for update in self._model.stream(build, closing=closing):
-            received.progressed()
+            received.latest = time.monotonic()
             if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
                 streaming = True
                 self._publish(PhaseChanged(Phase.STREAMING))
@@ -343,7 +326,7 @@ class Turn:
                     received.completed = update
 
     async def _stalled(self, received: _Received) -> None:
-        """Return once the user has the next word ready and nothing comes of the closing words any more.
+        """Return once the user's next message is ready and the closing response makes no progress any more.
 
         The proposal is on screen, and what the user says next matters more than what the model would have said.
         """
@@ -363,7 +346,7 @@ class Turn:
     def _partial(
         self, state: Literal["interrupted", "truncated"], received: _Received, started: float
     ) -> AssistantMessage | None:
-        """What had arrived of a response that will not be finished; None if there was nothing."""
+        """Return the received part of an unfinished response; None if nothing was received."""
         text, reasoning = "".join(received.text), "".join(received.reasoning)
         if not text and not reasoning:
             return None

@@ -1,4 +1,4 @@
-"""The running turn as a fold over the log: what the ladder needs to know, at constant cost per event."""
+"""State of the running turn as a fold over the log: the facts that the ladder needs, at constant cost per event."""
 
 import json
 from collections import Counter
@@ -103,7 +103,7 @@ class TurnState:
         return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
 
     def progress(self, step_limit: int) -> TurnProgress:
-        """Return the progress that the model is told when a turn reaches its limit."""
+        """Return the progress report for the model at the step limit of a turn."""
         step, effect = self._effect
         return TurnProgress(
             self.steps,
@@ -209,11 +209,6 @@ def make_ladder_state(
     """Return the state on which the ladder decides.
 
     Args:
-        turn: the running turn.
-        gate: the gate of the session.
-        step_limit: requests that a turn may make.
-        aborted: the user has interrupted.
-        room_needed: by measure, the next request would overflow.
         compaction_tried: making room was tried for this very request and found nothing to remove, which leaves no
             event in the log.
     """

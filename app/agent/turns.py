@@ -73,7 +73,7 @@ class OpenElsewhere(Exception):
 
 
 class _Spoken:
-    """Fold: calls `tell` for each message and decision of the user, whichever process it was made in."""
+    """Fold that calls `tell` for each message and decision of the user, whichever process it was made in."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -88,6 +88,10 @@ class Turns:
 
     Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
     before the door may not be true any more.
+
+    Args:
+        brief: Composes what the program tells the model at the beginning of a turn.
+        owned: Called when the claim has become ours: no turn runs anywhere then, whatever the log says.
     """
 
     def __init__(
@@ -99,24 +103,16 @@ class Turns:
         publish: Callable[[Update], None],
         owned: Callable[[], None],
     ) -> None:
-        """No turn runs yet.
-
-        Args:
-            log: of the session.
-            claim: the right to run turns of it.
-            make: makes a turn that heeds the interrupter.
-            brief: composes what the program tells the model at the beginning of a turn.
-            publish: tells the subscribers.
-            owned: called when the claim has become ours: no turn runs anywhere then, whatever the log says.
-        """
         self._log = log
         self._claim = claim
         self._make = make
         self._brief = brief
         self._publish = publish
         self._owned = owned
-        self._state = log.attach(TurnState())
-        self._feedback = log.attach(UnansweredFeedback())
+        self.state = log.attach(TurnState())
+        """The turn that runs, or the last one."""
+        self.feedback = log.attach(UnansweredFeedback())
+        """The user's feedback that no request has carried yet."""
         self._queue = log.attach(MessageQueue())
         self._opened_at = log.last
         self._door = asyncio.Lock()
@@ -130,16 +126,6 @@ class Turns:
         self._closing = False
 
     @property
-    def state(self) -> TurnState:
-        """The turn that runs, or the last one."""
-        return self._state
-
-    @property
-    def feedback(self) -> UnansweredFeedback:
-        """Return the user's feedback that no request has carried yet."""
-        return self._feedback
-
-    @property
     def is_busy(self) -> bool:
         """Return whether a turn is running here."""
         return self._starting or (self._turn is not None and not self._turn.done())
@@ -147,7 +133,7 @@ class Turns:
     @property
     def question(self) -> Question | None:
         """The oldest question that awaits an answer."""
-        return self._state.question
+        return self.state.question
 
     @property
     def queue(self) -> tuple[str, ...]:
@@ -257,7 +243,7 @@ class Turns:
             await asyncio.wait(running)
 
     async def close(self) -> None:
-        """Stop what runs and wait for its records; what is queued stays so."""
+        """Stop the running turn and wait until its events are stored; queued messages stay queued."""
         self._closing = True
         if self.is_busy:
             self._interrupter.stop()
@@ -279,7 +265,7 @@ class Turns:
     async def _answer(self, text: str, call: str, images: Sequence[Image]) -> bool:
         """Take an answer; False if it has to wait for the turn that asked."""
         async with self._door:
-            if call not in self._state.open_questions:
+            if call not in self.state.open_questions:
                 if not self._answered(call, text):
                     await self._say(text, images=images)
                 return True
@@ -299,7 +285,7 @@ class Turns:
             await self._begin("message", *self._queue.message_events(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
-        """Open the gate and start a turn: what the user did and what the model has to know are one record."""
+        """Open the gate and start a turn; the user's action and the notes for the model are stored together."""
         if self._closing:
             await self._log.append(*events)
             return
@@ -315,7 +301,7 @@ class Turns:
             self._starting = False
 
     async def _go_on(self) -> None:
-        """Let the model go on, with what is queued if anything is."""
+        """Start a turn with the queued messages, or continue without any."""
         queued = self._queue.message_events()
         await self._begin("message" if queued else "continue", *queued)
 
@@ -342,7 +328,7 @@ class Turns:
         """The store failed, or signoff has a defect: the log is valid up to its last event all the same."""
         message = f"The turn ended early: {error or type(error).__name__}"
         try:
-            if self._state.running:
+            if self.state.running:
                 await self._log.append(TurnEnded(stopped="failed", message=message))
                 return
         except Exception:
@@ -351,7 +337,7 @@ class Turns:
         self._publish(SessionFailed(message))
 
     async def _follow(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
-        """After a turn: the feedback that came meanwhile, else what is queued.
+        """Start the next turn after one has ended: with feedback that came during it, else with queued messages.
 
         After one that the user stopped (it `heeds` no feedback then), only what was said since: the queue was taken
         back with the stop.
@@ -362,7 +348,7 @@ class Turns:
             async with self._door:
                 if self.is_busy or self._closing or self.question is not None:
                     return
-                if self._feedback.undelivered and heeds:
+                if self.feedback.undelivered and heeds:
                     await self._begin("feedback")
                 elif self.queue or self._going_on:
                     await self._go_on()
@@ -371,7 +357,7 @@ class Turns:
 
     @property
     def _feedback_waits(self) -> bool:
-        return self._feedback.undelivered and self._feedback.latest > self._opened_at
+        return self.feedback.undelivered and self.feedback.latest > self._opened_at
 
     def _answered(self, call: str, text: str) -> bool:
         """Whether a question was answered with these very words: a key or a click that came twice."""

@@ -1,32 +1,35 @@
 """Verify that the changes of commits were reviewed: follow blobs through signed reviews, from git alone."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
+from time import time
 
+from app.attestation.commit_changes import RangeCommit, difference, read_commits
 from app.attestation.review_notes import StatementNotes
-from app.attestation.review_policy import ReviewPolicy
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, allowed_signers, committed_policy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
-from app.attestation.statement import HunkDigests, ReviewedFile, SignedReview, StatementError, hunk_digests
-from app.git.blobs import BlobPair, TreeEntry, parse_raw_diff
+from app.attestation.statement import ReviewedFile, SignedReview, StatementError, hunk_digests
+from app.git.blobs import BlobPair, TreeEntry, git_blob, git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.text.plural import plural
 
 _PASSED = "passed"
 _ROUNDS = 256
-"""Reviews in a row on one file that are followed back."""
-_FIELDS = 6
-_SHOWN = 7
-"""Digits of a commit's id."""
-_MOST_FILES = 1_000_000
+"""Reviews in a row on one file that are followed."""
+_BATCH = 64
+"""Files whose hunks are looked for at once."""
 _MOST_REFUSED = 1_000
 """Statements without a good signature that are looked at, at some milliseconds each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class AcceptedReview:
-    """A review whose signature is of an allowed key, and that meets the policy."""
+    """A review that is signed by an allowed key and meets the policy."""
 
     signer: str
     """The principal of the key."""
@@ -35,24 +38,42 @@ class AcceptedReview:
     file: ReviewedFile
 
 
+@dataclass(frozen=True, slots=True)
+class HunkVerification:
+    """Whether a hunk of a file was reviewed, on whatever base."""
+
+    line: int
+    """Its first line, in the file after the commit, from 1."""
+    covered: bool
+    reviews: Sequence[AcceptedReview]
+
+
 @dataclass(slots=True)
 class FileVerification:
     """Whether the change of one file in a commit was reviewed."""
 
     path: str
-    reviews: list[AcceptedReview] = field(default_factory=list)
+    reviews: Sequence[AcceptedReview] = ()
     """By which it is covered; empty if it is not."""
-    rebased: bool = False
-    """Its hunks were reviewed on another base."""
     problem: str = ""
     """What is not covered, as a phrase; empty if all is."""
-    lines: list[int] = field(default_factory=list)
-    """First lines of the hunks that are not covered, in the file after the commit."""
+    hunks: list[HunkVerification] = field(default_factory=list)
+    """Its hunks one by one, where no reviews lead from the whole file before to the whole file after."""
 
     @property
     def covered(self) -> bool:
         """Return whether all of its change is."""
         return not self.problem
+
+    @property
+    def rebased(self) -> bool:
+        """Return whether its hunks were reviewed on another base."""
+        return self.covered and bool(self.hunks)
+
+    @property
+    def lines(self) -> list[int]:
+        """Return the first lines of the hunks that are not covered."""
+        return [hunk.line for hunk in self.hunks if not hunk.covered]
 
 
 @dataclass(slots=True)
@@ -62,77 +83,76 @@ class CommitVerification:
     commit: str
     subject: str
     author: str
-    files: list[FileVerification] = field(default_factory=list)
+    files: Sequence[FileVerification] = ()
     exempt: str = ""
     """Why the policy asks for no review of it; empty if it does."""
 
     @property
     def covered(self) -> bool:
-        """Return whether all that the policy asks is there."""
+        """Return whether the policy is met."""
         return bool(self.exempt) or all(file.covered for file in self.files)
-
-
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    name: str
-    parents: tuple[str, ...]
-    trailers: tuple[str, ...]
-    author: str
-    email: str
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A path that a commit changes, with the versions that the change may have started from."""
-
-    pair: BlobPair
-    starts: tuple[TreeEntry | None, ...]
-
-
-class _ChainSearch:
-    """How far the search for reviews of a change has come: from its end back; of a removal, from its start on."""
-
-    def __init__(self, change: _Change) -> None:
-        self.path = change.pair.path
-        starts = {start.blob if start else "" for start in change.starts}
-        self._forward = change.pair.after is None
-        self.reached = starts if change.pair.after is None else {change.pair.after.blob}
-        """The blobs whose reviews are to be looked at next; none at the end."""
-        self._goals = {""} if change.pair.after is None else starts
-        self._seen = set(self.reached)
-
-    def step(self, files: Iterable[ReviewedFile]) -> None:
-        """Go over the reviews of the blobs that were reached."""
-        links = [(file.base, file.result) if self._forward else (file.result, file.base) for file in files]
-        further = {to for start, to in links if start in self.reached} - self._seen
-        self._seen |= further
-        self.reached = set() if further & self._goals else further - {""}
 
 
 _Node = tuple[str, str]
 """A blob and its mode; of no file both are empty."""
 
 
+class _Search:
+    """The search for the reviews of a change: from its end back; of a removal, from its start on."""
+
+    def __init__(self, pair: BlobPair, people: int, author: str = "") -> None:
+        self.pair = pair
+        self.people = people
+        self.author = author
+        """The address of whose reviews don't count; empty for nobody's."""
+        self.found = FileVerification(pair.path)
+        self.reached = {entry.blob for entry in (pair.after or pair.before,) if entry}
+        """The blobs whose reviews are to be looked at next; none at the end."""
+        self._seen = {"", *self.reached}
+
+    def step(self, accepted: Iterable[AcceptedReview]) -> None:
+        """Go on over the accepted reviews of the blobs that were reached."""
+        files = [one.file for one in accepted]
+        links = [(file.result, file.base) if self.pair.after else (file.base, file.result) for file in files]
+        self.reached = {to for start, to in links if start in self.reached} - self._seen
+        self._seen |= self.reached
+
+
 class CommitVerifier:
-    """Verifies the commits of one range under one policy."""
+    """Verifies the commits of one range under one policy.
+
+    Reviews must be for the repository of a commit that is not itself in question.
+
+    Args:
+        commit: The commit whose allowed signers count.
+        when: When keys must be valid, Unix time in seconds; None for now.
+        more_notes: References or commits of other notes that are read, too.
+        trusted: A commit of the repository that is not in question; empty for `commit`.
+
+    Raises:
+        GitFailed: the allowed signers or the notes cannot be read, or the clone is shallow and the policy gives the
+            repository no name.
+    """
 
     def __init__(
         self,
         borrowed: BorrowedRepository,
         policy: ReviewPolicy,
-        signatures: SignatureVerifier,
+        commit: str,
+        when: float | None = None,
         more_notes: Sequence[str] = (),
+        trusted: str = "",
     ) -> None:
         self._borrowed = borrowed
         self._policy = policy
-        self._signatures = signatures
+        signers = allowed_signers(borrowed, policy, commit)
+        self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if when is None else when)
         self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
-        self._repository: frozenset[str] = frozenset()
-        self._author = ""
-        """Whose reviews don't count at present, as an address; empty for nobody's."""
         self._bad_signatures = 0
+        self._repository = (
+            {policy.repository} if policy.repository else set(repository_roots(borrowed, trusted or commit))
+        )
         self.refused: dict[str, str] = {}
         """Envelopes that were looked at and don't count, with the reason."""
 
@@ -141,224 +161,123 @@ class CommitVerifier:
 
         Args:
             base: A commit, or empty for all that led to `tip`.
-            tip: A commit.
 
         Raises:
             GitFailed: the repository, or a note in it, cannot be read.
         """
-        commits = self._commits(base, tip)
-        if cut := self._borrowed.shallow_commits & {commit.name for commit in commits}:
-            raise GitFailed(
-                f"The clone is shallow: what {min(cut)[:_SHOWN]} started from is missing; `git fetch --unshallow`."
-            )
-        self._repository = self._identity(tip)
-        changes = {commit.name: self._changes(commit) for commit in commits}
-        self._look_up_chains(change for own in changes.values() for change in own)
-        verified = [self._verify_commit(commit, changes[commit.name]) for commit in commits]
-        self.refused |= self._notes.unreadable
+        verified, searches = [], []
+        for commit in read_commits(self._borrowed, base, tip):
+            found = CommitVerification(commit.name, commit.subject, commit.author)
+            by_agent = self._policy.is_agent(commit.author, commit.trailers)
+            if self._policy.commits == "agents" and not by_agent:
+                found.exempt = "no agent took part"
+            elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
+                found.exempt = "signed by its author"
+            else:
+                author = "" if by_agent or self._policy.author_counts else commit.email
+                asked = [_Search(pair, self._policy.people_for(pair.path), author) for pair in commit.changes]
+                found.files = [search.found for search in asked]
+                searches += asked
+            verified.append(found)
+        self._search(searches)
         return verified
 
     def reviews_of(self, base: str, tip: str) -> list[FileVerification]:
         """Return by which reviews what lies between two commits or trees is covered, file by file."""
-        self._repository = self._identity(tip)
-        changes = [_Change(pair, (pair.before,)) for pair in self._difference(base, tip)]
-        self._look_up_chains(changes)
-        return [self._verify_file(change) for change in changes]
+        searches = [_Search(pair, 1) for pair in difference(self._borrowed, base, tip)]
+        self._search(searches)
+        return [search.found for search in searches]
 
-    def signers_of(self, tip: str, pair: BlobPair) -> set[str]:
-        """Return who has approved exactly this change of a file, as the policy asks."""
-        self._repository = self._identity(tip)
-        self._look_up_chains([_Change(pair, (pair.before,))])
-        start, end = _node(pair.before), _node(pair.after)
-        return {
-            one.signer
-            for one in self._accepted(pair.path)
-            if _is_same((one.file.base, one.file.base_mode), start)
-            and _is_same((one.file.result, one.file.result_mode), end)
-        }
+    def reviews_of_change(self, pair: BlobPair) -> list[AcceptedReview]:
+        """Return the reviews of exactly this change of a file that the policy accepts."""
+        self._notes.look_up_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
+        wanted = _node(pair.before), _node(pair.after)
+        return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
-    def check_statements(self, tip: str) -> int:
+    def check_statements(self) -> int:
         """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
-        self._repository = self._identity(tip)
         self._notes.read_all()
         good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
         self.refused |= self._notes.unreadable
         return good
 
-    def _commits(self, base: str, tip: str) -> list[_Commit]:
-        form = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
-        said = self._borrowed.query(
-            "log", "-z", "--reverse", f"--format={form}", tip, *([f"^{base}"] if base else [])
-        )
-        parts = said.decode("utf-8", "surrogateescape").rstrip("\n").split("\0")
-        return [
-            _Commit(name, tuple(parents.split()), tuple(trailers.split()), author, email, subject)
-            for name, parents, trailers, author, email, subject in zip(
-                *(parts[at::_FIELDS] for at in range(_FIELDS)), strict=False
-            )
-        ]
-
-    def _identity(self, tip: str) -> frozenset[str]:
-        """Return what a review must name as its repository, one of them."""
-        if self._policy.repository:
-            return frozenset({self._policy.repository})
-        if self._borrowed.shallow_commits:
-            raise GitFailed(
-                "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
-                "or give the repository a name in the policy."
-            )
-        return frozenset(repository_roots(self._borrowed, tip))
-
-    def _changes(self, commit: _Commit) -> list[_Change]:
-        """Return what a commit changes itself: a merge, what git would not have made of its parents."""
-        if not commit.parents:
-            return [_Change(pair, (pair.before,)) for pair in self._difference("--root", commit.name)]
-        first, *others = commit.parents
-        if len(others) == 1:
-            # What it prints: https://git-scm.com/docs/git-merge-tree#OUTPUT; with 1 it ends if there are conflicts.
-            words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", first, *others)
-            try:
-                tree, *conflicts = self._borrowed.query(*words, most=1).decode("utf-8", "surrogateescape").split("\0")
-            except GitFailed:
-                pass  # They have no commit in common: all that the second brings counts.
-            else:
-                return self._changes_of_merge(commit, tree.strip(), set(conflicts))
-        return [_Change(pair, (pair.before,)) for pair in self._difference(first, commit.name)]
-
-    def _changes_of_merge(self, commit: _Commit, tree: str, conflicts: set[str]) -> list[_Change]:
-        own = [pair for pair in self._difference(tree, commit.name) if pair.path not in conflicts]
-        changes = [_Change(pair, (pair.before,)) for pair in own]
-        if not conflicts:
-            return changes
-        sides = [
-            {pair.path: pair for pair in self._difference(parent, commit.name) if pair.path in conflicts}
-            for parent in commit.parents
-        ]
-        # One that comes unchanged from a parent needs no review.
-        for path in sorted(set(sides[0]) & set(sides[1])):
-            changes.append(_Change(sides[0][path], tuple(side[path].before for side in sides)))
-        return changes
-
-    def _difference(self, before: str, after: str) -> Sequence[BlobPair]:
-        words = ("diff-tree", "-r", "--raw", "-z", "--no-renames", "--no-commit-id", before, after)
-        return parse_raw_diff(self._borrowed.query(*words), _MOST_FILES)
-
-    def _look_up_chains(self, changes: Iterable[_Change]) -> None:
-        """Read the reviews that may lead from one version of a file to another, all files a step at a time."""
-        searches = [_ChainSearch(change) for change in changes]
+    def _search(self, searches: Sequence[_Search]) -> None:
+        """Find the reviews of all these changes, whole files first."""
+        waiting = []
+        for search in searches:
+            modules = [entry for entry in (search.pair.before, search.pair.after) if entry and entry.is_submodule]
+            if search.people and modules:
+                search.found.problem = "a submodule, which no review covers"
+            elif search.people:
+                waiting.append(search)
+        going = waiting
         for _ in range(_ROUNDS):
-            self._notes.look_up_versions((search.path, blob) for search in searches for blob in search.reached)
-            for search in searches:
-                search.step(file for _, _, file in self._notes.reviews_of(search.path))
-            searches = [search for search in searches if search.reached]
-            if not searches:
-                return
+            self._notes.look_up_versions((search.pair.path, blob) for search in going for blob in search.reached)
+            for search in going:
+                accepted = list(self._accepted(search.pair.path, search.author))
+                search.found.reviews = _chain(accepted, search.pair, search.people)
+                search.step(accepted)
+            if not (going := [search for search in going if search.reached and not search.found.reviews]):
+                break
+        rest = [search for search in waiting if not search.found.reviews]
+        for search in rest:
+            search.found.problem = _change_words(search.pair)
+        # Checks ran on the whole files that were reviewed, not on these.
+        if self._policy.rebased and not self._policy.checks:
+            edited = [search for search in rest if _is_edit(search.pair)]
+            for start in range(0, len(edited), _BATCH):
+                self._search_hunks(edited[start : start + _BATCH])
+        self.refused |= self._notes.unreadable
 
-    def _verify_commit(self, commit: _Commit, changes: Sequence[_Change]) -> CommitVerification:
-        found = CommitVerification(commit.name, commit.subject, commit.author)
-        by_agent = self._policy.is_agent(commit.author, commit.trailers)
-        if self._policy.commits == "agents" and not by_agent:
-            found.exempt = "no agent took part"
-        elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
-            found.exempt = "signed by its author"
-        if not found.exempt:
-            self._author = "" if by_agent or self._policy.author_counts else commit.email
-            found.files = [self._verify_file(change) for change in changes]
-        return found
+    def _search_hunks(self, searches: Sequence[_Search]) -> None:
+        """Look for the hunks of files in reviews on other bases."""
+        blobs = {entry.blob for search in searches for entry in (search.pair.before, search.pair.after) if entry}
+        contents = self._borrowed.blobs(sorted(blobs))
+        found = []
+        for search in searches:
+            pair = search.pair
+            before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
+            hunks = hunk_digests(pair.path, before, after, self._borrowed.hash_name)
+            found.append((search, hunks))
+        self._notes.look_up(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
+        for search, hunks in found:
+            accepted = list(self._accepted(search.pair.path, search.author))
+            by_digest: dict[str, list[AcceptedReview]] = {}
+            for one in accepted:
+                for digest in {digest for hunk in one.file.hunks for digest in hunk}:
+                    by_digest.setdefault(digest, []).append(one)
+            for line, hunk in hunks:
+                fitting = list(dict.fromkeys(one for digest in hunk for one in by_digest.get(digest, ())))
+                search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
+            if not hunks:
+                search.found.problem = "binary content"
+            elif missing := len(search.found.lines):
+                search.found.problem = f"{missing} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
+            else:
+                search.found.problem = ""
+                reviews = chain.from_iterable(hunk.reviews for hunk in search.found.hunks)
+                search.found.reviews = list(dict.fromkeys(reviews))
 
-    def _is_signed_by_author(self, commit: _Commit) -> bool:
+    def _is_signed_by_author(self, commit: RangeCommit) -> bool:
         raw = self._borrowed.query("cat-file", "commit", commit.name)
         head, blank, message = raw.partition(b"\n\n")
         kept: list[bytes] = []
         signature: list[bytes] = []
         inside = False
         for line in head.split(b"\n"):
-            inside = line.startswith(b"gpgsig") or (inside and line.startswith(b" "))
+            inside = line.startswith((b"gpgsig ", b"gpgsig-sha256 ")) or (inside and line.startswith(b" "))
             (signature if inside else kept).append(line)
         if not signature:
             return False
         armored = b"\n".join(line.partition(b" ")[2] for line in signature) + b"\n"
         signed = b"\n".join(kept) + blank + message
         signer, _ = self._signatures.signer(signed, armored, COMMIT_NAMESPACE)
-        return signer == commit.email
+        return bool(signer) and signer.casefold() == commit.email.casefold()
 
-    def _verify_file(self, change: _Change) -> FileVerification:
-        pair, starts = change.pair, change.starts
-        found = FileVerification(pair.path)
-        people = self._policy.people_for(pair.path)
-        if not people:
-            return found
-        if any(entry is not None and entry.is_submodule for entry in (*starts, pair.after)):
-            found.problem = "a submodule, which no review covers"
-            return found
-        for start in starts:
-            if steps := self._chain(pair.path, start, pair.after, people):
-                found.reviews = steps
-                return found
-        self._verify_hunks(found, pair, people)
-        return found
-
-    def _chain(self, path: str, start: TreeEntry | None, end: TreeEntry | None, people: int) -> list[AcceptedReview]:
-        """Return the accepted reviews that lead from one version of a file to another; none if they don't."""
-        edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
-        for one in self._accepted(path):
-            file = one.file
-            edges.setdefault(((file.base, file.base_mode), (file.result, file.result_mode)), []).append(one)
-        edges = {nodes: reviews for nodes, reviews in edges.items() if _people(reviews) >= people}
-        goal, first = _node(start), _node(end)
-        waiting: deque[tuple[_Node, list[AcceptedReview]]] = deque([(first, [])])
-        seen = {first}
-        while waiting:
-            node, steps = waiting.popleft()
-            for (before, after), reviews in edges.items():
-                if not _is_same(after, node):
-                    continue
-                # A review that was recorded without modes left the mode as it was.
-                before = (before[0], before[1] or (node[1] if before[0] else ""))
-                if _is_same(before, goal):
-                    return [*reviews, *steps]
-                if before not in seen:
-                    seen.add(before)
-                    waiting.append((before, [*reviews, *steps]))
-        return []
-
-    def _verify_hunks(self, found: FileVerification, pair: BlobPair, people: int) -> None:
-        """Look for the hunks of a file in reviews on other bases."""
-        before, after = pair.before, pair.after
-        # Checks ran on the whole files that were reviewed, not on these.
-        if (
-            not self._policy.rebased
-            or self._policy.checks
-            or before is None
-            or after is None
-            or before.blob == after.blob
-        ):
-            found.problem = _change_words(pair)
-            return
-        if before.mode != after.mode:
-            found.problem = f"its mode {before.mode} → {after.mode}"
-            return
-        contents = self._borrowed.blobs([before.blob, after.blob])
-        hunks = hunk_digests(pair.path, contents[before.blob], contents[after.blob], self._borrowed.hash_name)
-        if not hunks:
-            found.problem = "binary content"
-            return
-        self._notes.look_up(chain.from_iterable((digests.before, digests.after) for _, digests in hunks))
-        accepted = list(self._accepted(pair.path))
-        for line, digests in hunks:
-            fitting = [one for one in accepted if any(_is_same_hunk(digests, other) for other in one.file.hunks)]
-            if _people(fitting) < people:
-                found.lines.append(line)
-            found.reviews += [one for one in fitting if one not in found.reviews]
-        if found.lines:
-            found.problem = f"{len(found.lines)} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
-            found.reviews = []
-        found.rebased = not found.lines
-
-    def _accepted(self, path: str) -> Iterable[AcceptedReview]:
+    def _accepted(self, path: str, author: str) -> Iterator[AcceptedReview]:
         for name, review, file in self._notes.reviews_of(path):
             signer, key = self._signer(name)
-            if not signer or signer == self._author:
+            if not signer or signer.casefold() == author.casefold():
                 continue
             if reason := self._missing(review):
                 self.refused[name] = reason
@@ -366,7 +285,7 @@ class CommitVerifier:
                 yield AcceptedReview(signer, key, review, file)
 
     def _missing(self, review: SignedReview) -> str:
-        """Return what the policy asks and a review does not have; empty if nothing."""
+        """Return the requirement of the policy that a review does not meet; empty if it meets all."""
         limit = self._policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
             if review.unseen_lines is None:
@@ -379,21 +298,7 @@ class CommitVerifier:
     def _signer(self, name: str) -> tuple[str, str]:
         """Return who signed an envelope, and the key; empty if it does not count, with the reason in `refused`."""
         if name not in self._signers:
-            envelope, predicate = self._notes.envelopes[name]
-            self._signers[name] = ("", "")
-            if not self._repository & set(predicate.repository):
-                self.refused[name] = "it is about another repository"
-                return "", ""
-            try:
-                for signature in envelope.signatures:
-                    signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored)
-                    if signer:
-                        self._signers[name] = signer, key
-                        return signer, key
-                self.refused[name] = "no allowed key signed it"
-            except StatementError as error:
-                self.refused[name] = str(error)
-            self._bad_signatures += 1
+            self._signers[name] = self._check_signature(name)
             if self._bad_signatures > _MOST_REFUSED:
                 raise GitFailed(
                     f"More than {_MOST_REFUSED:,} statements about these files have no good signature; nothing was "
@@ -401,10 +306,31 @@ class CommitVerifier:
                 )
         return self._signers[name]
 
+    def _check_signature(self, name: str) -> tuple[str, str]:
+        envelope, predicate = self._notes.envelopes[name]
+        if not self._repository & set(predicate.repository):
+            self.refused[name] = "it is about another repository"
+            return "", ""
+        try:
+            for signature in envelope.signatures:
+                signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored)
+                if signer:
+                    return signer, key
+                self._bad_signatures += 1
+            self.refused[name] = "no allowed key signed it"
+        except StatementError as error:
+            self.refused[name] = str(error)
+        return "", ""
 
-def repository_roots(borrowed: BorrowedRepository, tip: str) -> list[str]:
-    """Return the root commits of a history: the name of a repository that has no other."""
-    return borrowed.query("rev-list", "--max-parents=0", tip).decode().split()
+
+def repository_roots(borrowed: BorrowedRepository, commit: str) -> list[str]:
+    """Return the root commits of a history: the name of a repository that has no other; raises GitFailed."""
+    if borrowed.shallow_commits:
+        raise GitFailed(
+            "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
+            "or give the repository a name in the policy."
+        )
+    return borrowed.query("rev-list", "--max-parents=0", commit).decode().split()
 
 
 def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
@@ -416,16 +342,46 @@ def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
     return ", ".join(told)
 
 
+def _chain(accepted: Iterable[AcceptedReview], pair: BlobPair, people: int) -> list[AcceptedReview]:
+    """Return the reviews that lead from one version of a file to another, by enough people; none if they don't."""
+    edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
+    for one in accepted:
+        edges.setdefault(_ends(one.file), []).append(one)
+    into: dict[_Node, list[tuple[_Node, list[AcceptedReview]]]] = {}
+    for (before, after), reviews in edges.items():
+        if _people(reviews) >= people:
+            into.setdefault(after, []).append((before, reviews))
+    goal, last = _node(pair.before), _node(pair.after)
+    waiting: deque[tuple[_Node, list[AcceptedReview]]] = deque([(last, [])])
+    seen = {last}
+    while waiting:
+        node, steps = waiting.popleft()
+        for before, reviews in into.get(node, ()):
+            if before == goal:
+                return [*reviews, *steps]
+            if before not in seen:
+                seen.add(before)
+                waiting.append((before, [*reviews, *steps]))
+    return []
+
+
 def _node(entry: TreeEntry | None) -> _Node:
     return (entry.blob, entry.mode) if entry else ("", "")
 
 
-def _is_same(recorded: _Node, node: _Node) -> bool:
-    return recorded[0] == node[0] and recorded[1] in ("", node[1])
+def _ends(file: ReviewedFile) -> tuple[_Node, _Node]:
+    """Return what a review leads from and to; where it says no mode, the mode was that of a plain file, or stayed."""
+    base = file.base_mode or file.result_mode or "100644"
+    result = file.result_mode or file.base_mode or "100644"
+    return (file.base, base) if file.base else ("", ""), (file.result, result) if file.result else ("", "")
 
 
-def _is_same_hunk(one: HunkDigests, other: HunkDigests) -> bool:
-    return one.before == other.before or one.after == other.after
+def _is_edit(pair: BlobPair) -> bool:
+    """Return whether a change is one of the text of a regular file alone."""
+    before, after = pair.before, pair.after
+    if before is None or after is None or before.mode != after.mode or before.is_link:
+        return False
+    return before.blob != after.blob
 
 
 def _people(reviews: Sequence[AcceptedReview]) -> int:
@@ -434,8 +390,48 @@ def _people(reviews: Sequence[AcceptedReview]) -> int:
 
 
 def _change_words(pair: BlobPair) -> str:
-    if pair.before is None:
+    before, after = pair.before, pair.after
+    if before is None:
         return "a new file"
-    if pair.after is None:
+    if after is None:
         return "its removal"
-    return f"its mode {pair.before.mode} → {pair.after.mode}" if pair.before.blob == pair.after.blob else "its change"
+    return f"its mode {before.mode} → {after.mode}" if before.mode != after.mode else "its change"
+
+
+def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
+    """Check that others have approved the same changes, where the policy of HEAD asks for more than one person.
+
+    Raises:
+        GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.
+    """
+    with BorrowedRepository(root) as borrowed:
+        if not (head := borrowed.resolve("HEAD")):
+            return
+        policy = committed_policy(borrowed, head)
+        lead = f"{borrowed.folder}/" if borrowed.folder else ""
+        wanted = [(change, policy.people_for(lead + change.path)) for change in changes]
+        if not (wanted := [(change, people) for change, people in wanted if people > 1]):
+            return
+        verifier = CommitVerifier(borrowed, policy, head)
+        own = borrowed.setting("user.email").casefold()
+        for change, people in wanted:
+            before, after = (
+                _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
+            )
+            reviews = verifier.reviews_of_change(BlobPair(lead + change.path, before, after))
+            # One's own keys may stand under another name.
+            others = {
+                one.signer
+                for one in reviews
+                if one.signer.casefold() != own and not one.review.reviewer.casefold().endswith(f"<{own}>")
+            }
+            if len(others) < people - 1:
+                missing = plural(people - 1 - len(others), "other person").replace("persons", "people")
+                raise GitFailed(
+                    f"{POLICY_PATH} asks for {people} people on {change.path}: {missing} must approve this change "
+                    "first. Sign your approval with `signoff push ID --sign`, and fetch theirs."
+                )
+
+
+def _entry(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> TreeEntry:
+    return TreeEntry(path, git_mode(leaf.mode, link=leaf.is_link), git_blob(borrowed, path, leaf)[0])

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.attestation.commit_verification import CommitVerification, CommitVerifier
-from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, allowed_signers, committed_file, parse_policy
-from app.attestation.signatures import SignatureVerifier
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, committed_file, parse_policy
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.text.plural import plural
@@ -50,7 +49,6 @@ def verify_range(
     """Verify the commits of a range.
 
     Args:
-        root: A folder in the repository.
         words: `BASE..TIP`, one commit, or empty for what HEAD has and its upstream has not.
         time: When keys must be valid, Unix time in seconds.
         policy_file: The policy instead of that of the base.
@@ -59,13 +57,14 @@ def verify_range(
     Raises:
         GitFailed: the range is empty, or the repository, a note, the policy or the keys cannot be read.
     """
-    with BorrowedRepository(root) as borrowed:
+    with BorrowedRepository(root, work_tree=False) as borrowed:
+        if any(key.endswith(".promisor") for key in borrowed.settings):
+            raise GitFailed("The clone is partial, so that notes may be missing; clone it without `--filter`.")
         base, tip = _range(borrowed, words)
-        policy, source = _policy(borrowed, base, policy_file)
         if base == "" and tip in borrowed.shallow_commits:
             raise GitFailed(f"The clone is shallow: what {tip[:_SHOWN]} started from is missing.")
-        keys = SignatureVerifier(allowed_signers(borrowed, policy, base), policy.gpg_keys, time)
-        verifier = CommitVerifier(borrowed, policy, keys, more_notes)
+        policy, source = _policy(borrowed, base, policy_file)
+        verifier = CommitVerifier(borrowed, policy, base, time, more_notes, base or tip)
         commits = verifier.verify(base, tip)
         if not commits:
             raise GitFailed("There is no commit in this range; nothing was verified.")

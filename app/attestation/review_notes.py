@@ -3,9 +3,15 @@
 `refs/notes/signoff-reviews` has an envelope as the note of its own blob id; and below the digests of the versions
 that a review leads from and to, and below those of its hunks, the ids of the envelopes, one per line. So two
 people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
+`NotesSetup` sets a repository up so that git fetches, pushes and writes them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from app.attestation.statement import (
     Envelope,
@@ -17,33 +23,39 @@ from app.attestation.statement import (
     version_digest,
 )
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed
+from app.git.remotes import remote_names
+from app.git.run_git import GitFailed, run_git
 from app.proposals.values.record_entries import blob_id
+from app.workspace.reading import read_file
 
 REVIEWS = "refs/notes/signoff-reviews"
-_FETCHED = "refs/notes/*/signoff-reviews"
+FETCHED = "refs/notes/*/signoff-reviews"
 """Those of remotes, as `signoff notes --install` has git fetch them."""
 _LARGEST = 16 << 20
 """Bytes of a note that is read."""
 _MOST = 100_000
 """Envelopes that are read for one question."""
+_MOST_BYTES = 256 << 20
+"""Bytes of the notes that are read for one question."""
+_FEW = 500
+"""Notes that are looked for in parts of the tree, rather than in all of it."""
+_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class StatementNotes:
-    """Reads the reviews of a repository, each note once."""
+    """Reads the reviews of a repository, each note once.
+
+    Args:
+        more: References or commits of other notes that are read, too.
+
+    Raises:
+        GitFailed: One of them does not exist.
+    """
 
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
-        """Find the notes.
-
-        Args:
-            borrowed: The repository.
-            more: References or commits of other notes that are read, too.
-
-        Raises:
-            GitFailed: one of them does not exist.
-        """
         self._borrowed = borrowed
-        names = [*borrowed.references(REVIEWS, _FETCHED), *more]
+        self._bytes = 0
+        names = [*borrowed.references(REVIEWS, FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
@@ -70,7 +82,7 @@ class StatementNotes:
             line
             for note in self.read(wanted).values()
             for line in note.decode("ascii", "replace").split()
-            if line not in self.envelopes and line not in self.unreadable
+            if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
         if len(named) + len(self.envelopes) > _MOST:
             raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
@@ -78,22 +90,17 @@ class StatementNotes:
 
     def read_all(self) -> None:
         """Read every envelope. Raises as `look_up` does."""
-        named = set()
-        for tip in self._tips:
-            for line in self._borrowed.query("ls-tree", "-r", tip).decode("ascii", "replace").splitlines():
-                facts, _, path = line.partition("\t")
-                if facts.split()[2] == path.replace("/", ""):
-                    named.add(facts.split()[2])
+        named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
         if len(named) > _MOST:
             raise GitFailed(f"{REVIEWS} has more than {_MOST:,} reviews; nothing was verified.")
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
-        texts = self.read(named)
-        for name in sorted(named):
-            text = texts.get(name)
+        # An envelope is found by its own id: whatever a merge of notes has made of the note that keeps it.
+        texts = self._contents(names := sorted(named))
+        for name in names:
             try:
-                if text is None:
+                if (text := texts.get(name)) is None:
                     raise StatementError("it is missing")
                 if blob_id(text, self._borrowed.hash_name) != name:
                     raise StatementError("it is another than its name says")
@@ -111,27 +118,44 @@ class StatementNotes:
 
     def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
-        keys = [key for key in sorted(keys) if key.isalnum()]
-        if not self._tips or not keys:
+        wanted, found = set(keys), dict[str, dict[str, None]]()
+        for tip in self._tips if wanted else ():
+            for key, blob in self._entries(tip, wanted):
+                found.setdefault(key, {})[blob] = None
+        contents = self._contents({blob for blobs in found.values() for blob in blobs})
+        return {key: b"\n".join(contents.get(blob, b"") for blob in blobs) for key, blobs in found.items()}
+
+    def _entries(self, tip: str, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+        """Yield the ids that notes are about, each with the blob of the note; all of them if none are wanted."""
+        # To read the tree once is faster than to look each up in it.
+        paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _FEW else ()
+        listed = self._borrowed.query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
+        for line in listed.split("\0")[:-1]:
+            facts, _, path = line.partition("\t")
+            key = path.replace("/", "")
+            if not wanted or key in wanted:
+                yield key, facts.rpartition(" ")[2]
+
+    def _contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
+        """Return what is in those of the blobs that are here; raises GitFailed if that is too much."""
+        if not blobs:
             return {}
-        forms = [
-            (key, f"{tip}:{form}")
-            for key in keys
-            for tip in self._tips
-            for form in (key, f"{key[:2]}/{key[2:]}", f"{key[:2]}/{key[2:4]}/{key[4:]}")
-        ]
-        asked = "".join(f"{form}\n" for _, form in forms).encode()
-        said = self._borrowed.query("cat-file", "--batch-check=%(objectname) %(objectsize)", data=asked)
-        found: dict[str, list[str]] = {}
-        for (key, _), line in zip(forms, said.decode("utf-8", "replace").splitlines(), strict=True):
-            blob, _, size = line.rpartition(" ")
-            if size.isdecimal():
-                if int(size) > _LARGEST:
-                    raise GitFailed(f"A note in {REVIEWS} has {int(size):,} bytes; the most is {_LARGEST:,}.")
-                found.setdefault(key, []).append(blob)
-        blobs = sorted({blob for blobs in found.values() for blob in blobs})
-        contents = self._borrowed.blobs(blobs)
-        return {key: b"\n".join(contents[blob] for blob in dict.fromkeys(blobs)) for key, blobs in found.items()}
+        asked = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
+        said = self._borrowed.query("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", data=asked)
+        facts = [line.split(" ") for line in said.decode("ascii", "replace").splitlines()]
+        sizes = {name: int(size) for kind, size, name in (each for each in facts if each[0] == "blob")}
+        if (largest := max(sizes.values(), default=0)) > _LARGEST:
+            raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_LARGEST:,}.")
+        self._bytes += sum(sizes.values())
+        if self._bytes > _MOST_BYTES:
+            raise GitFailed(f"The notes about these commits have more than {_MOST_BYTES:,} bytes; none was verified.")
+        return self._borrowed.blobs(sorted(sizes))
+
+
+def join_fetched(borrowed: BorrowedRepository) -> None:
+    """Take what was fetched of others' notes into one's own, so that these can be pushed; raises GitFailed."""
+    for fetched in borrowed.references(FETCHED):
+        borrowed.merge_notes(REVIEWS, fetched)
 
 
 def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
@@ -145,9 +169,8 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
-    keys |= {digest for file in files for hunk in file.hunks for digest in (hunk.before, hunk.after)}
-    for fetched in borrowed.references(_FETCHED):
-        borrowed.merge_notes(REVIEWS, fetched)
+    keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
+    join_fetched(borrowed)
     notes = StatementNotes(borrowed)
     before = notes.read(keys)
     changed = {
@@ -158,3 +181,92 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     }
     borrowed.write_files(REVIEWS, {**changed, f"{name[:2]}/{name[2:]}": envelope}, "Add reviews")
     return name
+
+
+_COMMAND = "signoff notes --if-reviewed"
+_HOOK = f"\n# Note and sign what was reviewed of this commit.\n{_COMMAND} || true\n"
+_LARGEST_FILE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class GitFileChange:
+    """A file of git's that the setup changes."""
+
+    path: Path
+    before: str
+    after: str
+
+
+class NotesSetup:
+    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`.
+
+    Args:
+        remote: With which notes are exchanged; empty for none.
+
+    Raises:
+        GitFailed: there is no such remote, or a file of git's cannot be read or is not one to add to.
+    """
+
+    def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
+        if remote and remote not in remote_names(borrowed):
+            raise GitFailed(f"There is no remote {remote} here.")
+        self._config = borrowed.shared / "config"
+        wanted = [("notes.rewriteref", "refs/notes/signoff")]
+        if remote:
+            wanted.append((f"remote.{remote}.fetch", f"+{REVIEWS}:refs/notes/{remote}/signoff-reviews"))
+            if f"remote.{remote}.push" not in borrowed.settings:
+                # With a line of its own git pushes nothing else: this is what it pushes by itself.
+                wanted.append((f"remote.{remote}.push", "HEAD"))
+            wanted.append((f"remote.{remote}.push", REVIEWS))
+        self._settings = [(key, value) for key, value in wanted if value not in borrowed.settings.get(key, ())]
+        folder = borrowed.setting("core.hookspath")
+        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.shared / "hooks"
+        self._hook = hooks / "post-commit"
+
+    def changes(self) -> list[GitFileChange]:
+        """Return the files as they are and as they would be; none if all is there. Raises GitFailed."""
+        before = _text(self._config)
+        with tempfile.TemporaryDirectory(prefix="signoff-git-") as folder:
+            copy = Path(folder, "config")
+            copy.write_text(before, encoding="utf-8", errors="surrogateescape")
+            self._write_settings(copy)
+            after = _text(copy)
+        found = [GitFileChange(self._config, before, after)] if after != before else []
+        hook = _text(self._hook)
+        if _COMMAND not in hook:
+            if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
+                raise GitFailed(f"{self._hook} is no shell script; have it run `{_COMMAND}` yourself.")
+            found.append(
+                GitFileChange(self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK)
+            )
+        return found
+
+    def write(self) -> None:
+        """Make the changes; raises GitFailed."""
+        changes = {change.path: change.after for change in self.changes()}
+        try:
+            if self._hook in changes:
+                self._hook.parent.mkdir(parents=True, exist_ok=True)
+                new = self._hook.with_name("post-commit.signoff")
+                new.write_text(changes[self._hook], encoding="utf-8", errors="surrogateescape")
+                new.chmod(0o755)
+                new.replace(self._hook)
+        except OSError as error:
+            raise GitFailed(f"{error.filename} cannot be written ({error.strerror}).") from error
+        if self._config in changes:
+            self._write_settings(self._config)
+
+    def _write_settings(self, file: Path) -> None:
+        environment: Mapping[str, str] = {**os.environ, "LC_ALL": "C"}
+        for key, value in self._settings:
+            run_git(file.parent, ["config", "--file", str(file), "--add", key, value], environment)
+
+
+def _text(path: Path) -> str:
+    """Return a file of git's; empty if there is none."""
+    try:
+        return read_file(path, _LARGEST_FILE)[0].decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise GitFailed(f"{path} cannot be read ({error.strerror}).") from error

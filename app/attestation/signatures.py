@@ -73,18 +73,18 @@ def user_allowed_signers() -> bytes:
 
 
 class SignatureVerifier:
-    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files."""
+    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files.
+
+    Args:
+        allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
+        gpg_keys: Fingerprints of gpg keys in the user's keyring.
+        time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
+            a statement says of its time, whoever made it could choose.
+    """
 
     def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
-        """Hold the allowed keys.
-
-        Args:
-            allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
-            gpg_keys: Fingerprints of gpg keys in the user's keyring.
-            time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
-                a statement says of its time, whoever made it could choose.
-        """
-        self._when = f"-Overify-time={strftime('%Y%m%d%H%M%SZ', gmtime(time))}"
+        # In UTC, as `_finished` has it: OpenSSH before 9.1 takes no time zone.
+        self._when = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
 
@@ -92,7 +92,6 @@ class SignatureVerifier:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:
-            data: What was signed.
             signature: Armored.
             namespace: Which the SSH signature must be for.
         """
@@ -103,16 +102,11 @@ class SignatureVerifier:
             allowed.write_bytes(self._allowed)
             file.write_bytes(signature)
             common = ["-f", str(allowed), "-s", str(file), self._when]
-            try:
-                found = _run(["ssh-keygen", "-Y", "find-principals", *common], b"")
-                for principal in found.decode("utf-8", "replace").splitlines():
-                    said = _run(
-                        ["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data
-                    ).decode("utf-8", "replace")
-                    if said.startswith("Good "):
-                        return principal, said.split()[-1]
-            except GitFailed:
-                pass
+            found = _answer(["ssh-keygen", "-Y", "find-principals", *common], b"")
+            for principal in dict.fromkeys(found.splitlines()):
+                said = _answer(["ssh-keygen", "-Y", "verify", "-n", namespace, "-I", principal, *common], data)
+                if said.startswith("Good "):
+                    return principal, said.split()[-1]
         return "", ""
 
     def _gpg_signer(self, data: bytes, signature: bytes) -> tuple[str, str]:
@@ -120,13 +114,12 @@ class SignatureVerifier:
             content, file = Path(name, "data"), Path(name, "signature")
             content.write_bytes(data)
             file.write_bytes(signature)
-            try:
-                said = _run(["gpg", "--status-fd", "1", "--verify", str(file), str(content)], b"").decode()
-            except GitFailed:
-                return "", ""
-        # doc/DETAILS of GnuPG: an expired or revoked key gives EXPKEYSIG or REVKEYSIG and no GOODSIG.
+            quiet = ("--batch", "--no-tty", "--no-auto-key-retrieve", "--status-fd", "1")
+            said = _answer(["gpg", *quiet, "--verify", str(file), str(content)], b"")
+        # doc/DETAILS of GnuPG: an expired or revoked key gives EXPKEYSIG or REVKEYSIG and no GOODSIG. One signature
+        # alone, so that what is told of one is never taken for another's.
         words = [line.removeprefix("[GNUPG:] ").split() for line in said.splitlines()]
-        if not any(line[:1] == ["GOODSIG"] for line in words):
+        if [line[0] for line in words if line[:1] and line[0] in _GPG_RESULTS] != ["GOODSIG"]:
             return "", ""
         for line in words:
             if line[:1] == ["VALIDSIG"] and (
@@ -136,15 +129,31 @@ class SignatureVerifier:
         return "", ""
 
 
+_GPG_RESULTS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG"})
+
+
+def _answer(command: Sequence[str], data: bytes) -> str:
+    """Return what a program says of a signature; empty if it finds it wrong."""
+    done = _finished(command, data)
+    return "" if done.returncode else done.stdout.decode("utf-8", "replace")
+
+
 def _run(command: Sequence[str], data: bytes) -> bytes:
-    try:
-        # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
-        done = subprocess.run(command, input=data, capture_output=True, env=os.environ, timeout=_SECONDS, check=False)
-    except FileNotFoundError as error:
-        raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error
-    except subprocess.TimeoutExpired as error:
-        raise GitFailed(f"{command[0]} took longer than {_SECONDS:.0f} s; nothing was signed.") from error
+    done = _finished(command, data)
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise GitFailed(f"{command[0]} says: {said[-1] if said else f'it ended with {done.returncode}'}")
     return done.stdout
+
+
+def _finished(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+    try:
+        # Prompts for a passphrase or a touch go to the terminal, or to the agent's own window.
+        environment = {**os.environ, "TZ": "UTC"}
+        return subprocess.run(
+            command, input=data, capture_output=True, env=environment, timeout=_SECONDS, check=False
+        )
+    except FileNotFoundError as error:
+        raise GitFailed(f"{command[0]} is not installed; signatures need it.") from error
+    except subprocess.TimeoutExpired as error:
+        raise GitFailed(f"{command[0]} took longer than {_SECONDS:.0f} s; nothing was signed.") from error

@@ -7,7 +7,7 @@ own; docs/verify.md describes it.
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -21,7 +21,7 @@ PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
 NAMESPACE = "review@signoff"
 """Of SSH signatures: a signature made for anything else, such as a commit, is none of ours."""
 _CONTEXT = 3
-"""Equal lines before a hunk, and after it, that belong to its digests."""
+"""Lines next to a hunk that belong to each of its digests."""
 _BINARY_CHECK = 8_000
 """Bytes that are looked at to tell binary from text, as git does."""
 
@@ -41,17 +41,8 @@ class _Strict(BaseModel):
     )
 
 
-class HunkDigests(_Strict):
-    """A hunk of a file with the lines around it, as two git blob ids; see `hunk_digests`."""
-
-    before: str
-    """With the lines before it."""
-    after: str
-    """With the lines after it."""
-
-
 class ReviewedFile(_Strict):
-    """A file that a review let through."""
+    """A file that a review approved."""
 
     path: str
     """From the top of the repository, as a POSIX path."""
@@ -62,12 +53,12 @@ class ReviewedFile(_Strict):
     base_mode: str = ""
     """Git's mode before, such as `100644`; empty if it is not known."""
     result_mode: str = ""
-    hunks: tuple[HunkDigests, ...] = ()
+    hunks: tuple[tuple[str, ...], ...] = ()
     """Of text, as far as the contents were still there when it was signed."""
 
 
 class ReviewOrigin(_Strict):
-    """Who proposed the change."""
+    """The author of the proposed change."""
 
     kind: str
     agent: str = ""
@@ -84,15 +75,29 @@ class ReviewCheck(_Strict):
     """Why the result was not of the reviewed bytes; empty if it was."""
 
 
+class ReviewEvidence(_Strict):
+    """What notices if a hunk is missing, as far as tests had been run to find out when the user decided."""
+
+    path: str
+    hunk: int
+    """Its number."""
+    verdict: str
+    """`held`, `load`, `unnoticed`, `red`, `green`, `flaky` or `not_run`; docs/evidence.md says what each proves."""
+    tests: tuple[str, ...] = ()
+    """A few of the tests that hold it, or are red."""
+    check: str = ""
+    """The check whose tests ran."""
+
+
 class SignedReview(_Strict):
     """One decision of a person, as the record has it, without anybody's words."""
 
     reviewer: str
     """`NAME <EMAIL>` as git said; the signature tells who it was."""
-    time: int
+    time: int = Field(ge=0, lt=1 << 40)
     """Unix time in seconds."""
-    result: str
-    """`approved`, `partly_approved` or `redone`, as the record says."""
+    result: str = Field(pattern="^(approved|partly_approved|redone)$")
+    """As the record says."""
     proposal: str
     origin: ReviewOrigin
     files: tuple[ReviewedFile, ...]
@@ -102,9 +107,10 @@ class SignedReview(_Strict):
     """How many the proposal had."""
     edited: tuple[str, ...] = ()
     """Files in which the reviewer had changed the proposed text."""
-    unseen_lines: int | None = None
+    unseen_lines: int | None = Field(default=None, ge=0)
     """Changed lines that were never on the screen; None where no screen was watched."""
     checks: tuple[ReviewCheck, ...] = ()
+    evidence: tuple[ReviewEvidence, ...] = ()
     entry: int
     """The number of the entry in the reviewer's record; 0 for a change that was approved but not written there."""
     previous: str
@@ -112,10 +118,10 @@ class SignedReview(_Strict):
 
 
 class ReviewPredicate(_Strict):
-    """What is said of the subjects."""
+    """The in-toto predicate: the reviews of the subjects."""
 
     repository: tuple[str, ...]
-    """The name that the policy gives to the repository, or else its root commits."""
+    """The root commits of the repository, and before them the name that the policy gives it, if it does."""
     reviews: tuple[SignedReview, ...]
 
 
@@ -172,17 +178,20 @@ def make_statement(repository: Sequence[str], reviews: Sequence[SignedReview]) -
 def make_envelope(payload: bytes, signature: bytes) -> bytes:
     """Return an envelope with one signature as a line of JSON."""
     signed = EnvelopeSignature(sig=base64.b64encode(signature).decode())
-    envelope = Envelope(payload=base64.b64encode(payload).decode(), signatures=(signed,))
+    encoded = base64.b64encode(payload).decode()
+    envelope = Envelope(payload=encoded, signatures=(signed,))
     return envelope.model_dump_json(by_alias=True).encode() + b"\n"
 
 
 def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
     """Read an envelope and what it says, without looking at its signatures; raises StatementError."""
     try:
-        envelope = Envelope.model_validate_json(data)
-        statement = ReviewStatement.model_validate_json(_decoded(envelope.payload))
+        envelope = Envelope.model_validate_json(data, by_name=False)
+        statement = ReviewStatement.model_validate_json(_decoded(envelope.payload), by_name=False)
     except ValidationError as error:
         raise StatementError("it is no statement of a review") from error
+    if not {"kind", "predicate_type"} <= statement.model_fields_set:
+        raise StatementError("it does not say what it states")
     return envelope, statement.predicate
 
 
@@ -196,33 +205,35 @@ def version_digest(path: str, blob: str, algorithm: str) -> str:
     return blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 
 
-def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, HunkDigests]]:
+def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
 
     By these a hunk is known again on another base. Each is the git blob id of the path, the removed and the added
-    lines, with three lines of context on one side: a hunk that was rebased keeps one of the two when the lines on
-    its other side have changed. Binary content has no hunks.
+    lines, and three of the lines next to them: three before, two before and one after, and so on; each line after its
+    sign and its length in bytes. A hunk that was rebased keeps one of them where three lines in a row around it are
+    as they were. Binary content has no hunks.
     """
     if b"\0" in base[:_BINARY_CHECK] or b"\0" in result[:_BINARY_CHECK]:
         return []
     old, new = base.splitlines(keepends=True), result.splitlines(keepends=True)
+    name = path.encode("utf-8", "surrogateescape")
     found = []
     for change in diff_lines(old, new):
-        body = b"".join(
-            (
-                *(b"-" + line for line in old[change.old_start : change.old_end]),
-                *(b"+" + line for line in new[change.new_start : change.new_end]),
-            )
-        )
-        lead = b"".join(b" " + line for line in old[max(0, change.old_start - _CONTEXT) : change.old_start])
-        trail = b"".join(b" " + line for line in old[change.old_end : change.old_end + _CONTEXT])
-        name = path.encode("utf-8", "surrogateescape")
-        digests = HunkDigests(
-            before=blob_id(b"before\0%s\0%s\0%s" % (name, lead, body), algorithm),
-            after=blob_id(b"after\0%s\0%s\0%s" % (name, body, trail), algorithm),
-        )
-        found.append((change.new_start + 1, digests))
+        body = _signed_lines("-", old[change.old_start : change.old_end])
+        body += _signed_lines("+", new[change.new_start : change.new_end])
+        digests = []
+        for after in range(_CONTEXT + 1):
+            lead = _signed_lines(" ", old[max(0, change.old_start - _CONTEXT + after) : change.old_start])
+            trail = _signed_lines(" ", old[change.old_end : change.old_end + after])
+            text = b"hunk %d\0%s\0%s\0%s\0%s" % (after, name, lead, body, trail)
+            digests.append(blob_id(text, algorithm))
+        found.append((change.new_start + 1, tuple(digests)))
     return found
+
+
+def _signed_lines(sign: str, lines: Iterable[bytes]) -> bytes:
+    """Return lines after a sign; their lengths tell a last line without an end from the beginning of another."""
+    return b"".join(b"%s%d %s" % (sign.encode(), len(line), line) for line in lines)
 
 
 def _decoded(text: str) -> bytes:

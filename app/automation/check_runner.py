@@ -1,14 +1,16 @@
 """Runs checks one at a time and caches their results by content."""
 
 import asyncio
+import re
 import shlex
 import shutil
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from app.automation.check_results import (
     CheckOutcome,
@@ -19,13 +21,13 @@ from app.automation.check_results import (
     parse_findings,
 )
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
-from app.config.config_tables import FILES
+from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import Pending
-from app.sandbox.process import ProcessResult, StartFailed
+from app.sandbox.process import ProcessResult, StartFailed, shielded
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.command.command_text import HeadAndTail, PlainText
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
@@ -54,6 +56,14 @@ async def sandbox_obstacle(sandbox: Sandbox) -> str:
     return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
 
 
+_GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
+
+
+def all_tests(command: str) -> tuple[str, ...]:
+    """Return what `{tests}` stands for where all tests are to run."""
+    return ("./...",) if _GO_TEST.search(command) else ()
+
+
 async def run_check(
     sandbox: Sandbox,
     root: Path,
@@ -61,16 +71,14 @@ async def run_check(
     tree: Pending,
     files: Sequence[str],
     progress: Callable[[str], None],
+    leaves: Callable[[SandboxRun], None] = lambda run: None,
 ) -> CheckOutcome:
     """Run a check on one tree.
 
     Args:
-        sandbox: Of the workspace; one that can lay it over the disk.
-        root: Of the workspace.
-        check: Which.
-        tree: What lies over the disk.
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
+        leaves: Reads what it has written, on a thread, before that is thrown away.
     """
     if reason := await sandbox_obstacle(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
@@ -83,12 +91,14 @@ async def run_check(
         if line := text.strip().rpartition("\n")[2].rpartition("\r")[2].strip():
             progress(line[:200])
 
-    command = check.run.replace(FILES, shlex.join(_as_arguments(files)))
+    command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
+    command = command.replace(TESTS, shlex.join(all_tests(command)))
     try:
         async with sandbox.open(tree) as run:
             ended = await run.execute(
                 [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
+            await shielded(asyncio.to_thread(leaves, run))
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
@@ -109,11 +119,6 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     )
 
 
-def _as_arguments(files: Sequence[str]) -> list[str]:
-    """Paths that no command takes for an option."""
-    return [f"./{path}" if path.startswith("-") else path for path in files]
-
-
 def _nice() -> list[str]:
     nice = shutil.which("nice", path="/usr/bin:/bin")
     return [nice, "-n", str(NICENESS)] if nice else []
@@ -126,6 +131,7 @@ _QUICK = 3.0
 _TICK = 0.5
 """Seconds between two tellings of how far a check is."""
 
+_Result = TypeVar("_Result")
 Tell = Callable[[CheckResult], None]
 """Takes a result that is not final yet."""
 
@@ -147,15 +153,12 @@ class CheckRunner:
     """Runs the checks of one workspace; for one event loop."""
 
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
-        """
-        Args:
-            sandbox: Gives the sandbox of the workspace.
-            workspace: The files that are checked.
-        """
         self._sandbox = sandbox
         self._root = workspace.root
         self._trees = WorkspaceTrees(workspace)
         self._turn = asyncio.Lock()
+        self._behind: asyncio.Future[Any] | None = None
+        """What has the turn only as long as no check wants it."""
         self._known: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
             OrderedDict()
         )
@@ -187,8 +190,6 @@ class CheckRunner:
         tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
 
         Args:
-            check: Which.
-            trees: What it is run on.
             tell: Takes how far it is.
             patience: Seconds that it waits for its turn behind others; None for as long as they take.
 
@@ -231,8 +232,29 @@ class CheckRunner:
                 self._known.popitem(last=False)
             return result
 
+    async def run_behind(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
+        """Do work in turn, behind all checks: when one has to run, end the work, and begin it anew later.
+
+        Args:
+            work: Takes the sandbox and the root of the workspace; may be begun several times.
+        """
+        while True:
+            async with self._turn:
+                self._behind = task = asyncio.ensure_future(work(self._sandbox(), self._root))
+                try:
+                    await asyncio.wait({task})
+                finally:
+                    self._behind = None
+                    if not task.done():
+                        task.cancel()
+                        await asyncio.wait({task})
+            if not task.cancelled():
+                return task.result()
+
     @asynccontextmanager
     async def _in_turn(self, patience: float | None) -> AsyncIterator[None]:
+        if self._behind is not None:
+            self._behind.cancel()
         async with asyncio.timeout(patience):
             await self._turn.acquire()
         try:
@@ -261,7 +283,7 @@ class CheckRunner:
 
 @contextmanager
 def _report_progress(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
-    """Tell of a check while it runs, now and then; gives what takes the last line of its output."""
+    """Report the progress of a check now and then; yield a function that takes the last line of its output."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle
 

@@ -1,5 +1,6 @@
 """The table of commands, and the arguments that open the app: most starts have none and need no parser."""
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,11 +21,13 @@ COMMANDS = {
     "run": Command("headless_run", "run", opens_workspace=False),
     "proposals": Command("proposal_list", "list_proposals", recovers=False),
     "show": Command("proposal_commands", "show"),
-    "ask": Command("ask_command", "ask", opens_workspace=False),
+    "ask": Command("headless_run", "ask", opens_workspace=False),
     "approve": Command("decision_commands", "approve"),
     "deny": Command("decision_commands", "deny"),
+    "review": Command("plain_review", "review"),
     "check": Command("check_commands", "check"),
     "checks": Command("check_commands", "suggest"),
+    "evidence": Command("evidence_command", "evidence"),
     "undo": Command("decision_commands", "undo"),
     "redo": Command("decision_commands", "redo"),
     "stage": Command("proposal_commands", "stage"),
@@ -62,6 +65,12 @@ class AppArguments(NamedTuple):
     theme: str | None = None
     demo: bool = False
     debug: str | None = None
+    plain: bool = False
+
+
+def wants_plain_lines(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment asks for lines: a terminal that can do no more, or a screen reader."""
+    return environment.get("TERM") in ("dumb", "unknown") or bool(environment.get("ACCESSIBLE"))
 
 
 def settings_of_flags(arguments: object) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ commands:
   show ID             a proposal as a unified diff that `git apply` takes
   ask ID QUESTION     ask the model about a hunk, aside from the conversation
   approve ID          write a proposal to disk, or some hunks of it
+  review [ID] --plain the review as lines, for screen readers and plain terminals
   check ID            run your checks on a proposal, before anything is written
   checks suggest      propose checks for this workspace, from what it has
   deny ID             discard a proposal, with feedback for the model if you like
@@ -97,6 +98,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     parser.add_argument("--theme", metavar="T", type=_text, help="theme of the app; /theme lists them")
     parser.add_argument("--demo", action="store_true", help="sample repository and demo model: no key, no network")
+    _add_plain(parser)
     parser.add_argument("--version", action="version", version=f"signoff {__version__}")
 
 
@@ -136,6 +138,9 @@ def command_parser() -> argparse.ArgumentParser:
     _add_model(run)
 
     proposals = _command(commands, "proposals", "List the proposals that wait for your decision.")
+    proposals.add_argument(
+        "--watch", action="store_true", help="with --json: a line of JSON for what waits, then for each change"
+    )
     proposals.add_argument("--all", action="store_true", help="also those that were decided")
     proposals.add_argument(
         "--origin",
@@ -149,31 +154,7 @@ def command_parser() -> argparse.ArgumentParser:
         "--hunks", action="store_true", help="list the hunks by the numbers that `approve --hunks` takes instead"
     )
     _add_ask(commands)
-    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
-    approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
-    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
-    approve.add_argument(
-        "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
-    )
-    deny = _proposals(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
-    deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
-    deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
-    deny.add_argument(
-        "-m",
-        "--message",
-        metavar="FEEDBACK",
-        type=_text,
-        help="your words, which the model reads in its next request; - for stdin",
-    )
-    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
-    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
-    check.add_argument(
-        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
-    )
-    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
-    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
-    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
-    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+    _add_decisions(commands)
     _add_staging(commands)
 
     _add_doors(commands)
@@ -206,6 +187,57 @@ def command_parser() -> argparse.ArgumentParser:
         "--tokens-per-second", type=_rate, default=60.0, metavar="N", help="how fast it streams; 'inf' for no pauses"
     )
     return parser
+
+
+def _add_decisions(commands: Any) -> None:
+    """Add the commands that review and decide."""
+    approve = _proposals(commands, "approve", "Write a proposal to disk, all of it or nothing.")
+    approve.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    approve.add_argument("--force", action="store_true", help="also what has changed since you were shown it")
+    approve.add_argument(
+        "--unchecked", action="store_true", help="without the checks that the workspace wants before a write"
+    )
+    deny = _proposals(commands, "deny", "Discard a proposal; what is on disk already is taken off it.")
+    deny.add_argument("--hunks", metavar="1,3", help="only these hunks (1,3-5); the others keep waiting")
+    deny.add_argument("--force", action="store_true", help="what is on disk also where it has changed since")
+    deny.add_argument(
+        "-m",
+        "--message",
+        metavar="FEEDBACK",
+        type=_text,
+        help="your words, which the model reads in its next request; - for stdin",
+    )
+    review = _command(
+        commands, "review", "Review what waits as lines, hunk by hunk, as `git add -p` does.", json=False
+    )
+    review.add_argument("ids", metavar="ID", nargs="*", type=_text, help="the proposals (default: all that wait)")
+    _add_plain(review)
+    check = _proposal(commands, "check", "Run the workspace's checks on a proposal that waits; writes nothing.")
+    check.add_argument("--hunks", metavar="1,3", help="on what an approval of these hunks (1,3-5) would leave")
+    check.add_argument(
+        "--only", metavar="NAME", action="append", default=[], type=_text, help="just this check; may be repeated"
+    )
+    checks = _command(commands, "checks", "Propose [[check]] tables for .signoff.toml, from what the workspace has.")
+    checks.add_argument("what", choices=("suggest",), help="stages them as a proposal")
+    evidence = _proposal(
+        commands, "evidence", "Run tests without each hunk of a proposal that waits: what notices if it is missing."
+    )
+    evidence.add_argument("--hunks", metavar="1,3", help="of what an approval of these hunks (1,3-5) would leave")
+    evidence.add_argument("--only", metavar="NAME", type=_text, help="the tests of this check")
+    evidence.add_argument(
+        "--seconds", type=parse_seconds, metavar="N", help="how long tests may run (default: evidence_seconds)"
+    )
+    _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
+    _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")
+
+
+def _add_plain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plain",
+        "--accessible",
+        action="store_true",
+        help="lines alone, without colour or redraw; so it is where TERM is dumb or ACCESSIBLE is set",
+    )
 
 
 def _add_ask(commands: Any) -> None:
@@ -402,7 +434,7 @@ def _name(argument: str) -> str:
 
 
 def _text(argument: str) -> str:
-    """An argument that is stored or sent, so that it has to be text."""
+    """Return an argument that is stored or sent; it must be valid text."""
     if any("\udc80" <= character <= "\udcff" for character in argument):
         raise argparse.ArgumentTypeError("this is not UTF-8 text")
     return argument

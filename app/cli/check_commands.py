@@ -26,17 +26,11 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a waiting proposal; return 1 if one of them fails."""
-    proposal = runtime.service.get(arguments.id)
-    if not proposal.state.is_pending:
-        raise NotPending(
-            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
-        )
-    if proposal.state is ProposalState.STALE:
-        raise StaleProposal(
-            f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
-        )
+    proposal = checkable_proposal(runtime, arguments.id)
     trees = runtime.service.check_trees(proposal.id, hunk_ids(proposal, arguments.hunks))
-    wanted = [each for each in _configured(runtime, arguments.only) if matching_files(each, trees.files) is not None]
+    wanted = [
+        each for each in configured_checks(runtime, arguments.only) if matching_files(each, trees.files) is not None
+    ]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
     if arguments.json:
@@ -54,9 +48,7 @@ def check_before_writing(
 
     Args:
         runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
-        proposal: What is about to be written.
         hunks: Ids of the hunks that are; None for all that waits.
-        quiet: Print no results.
 
     Returns:
         What they came to, for the record.
@@ -100,7 +92,22 @@ def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def _configured(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]:
+def checkable_proposal(runtime: OpenWorkspace, name: str) -> Proposal:
+    """Return a proposal on which checks can run; raises ProposalError for a decided or a stale one."""
+    proposal = runtime.service.get(name)
+    if not proposal.state.is_pending:
+        raise NotPending(
+            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
+        )
+    if proposal.state is ProposalState.STALE:
+        raise StaleProposal(
+            f"{proposal.id} is stale: {proposal.reason}; there is nothing to check before it fits again."
+        )
+    return proposal
+
+
+def configured_checks(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]:
+    """Return the checks that may run, all or those that are named; raises CommandError."""
     checks = runtime.settings.check
     if "check" in runtime.configuration.untrusted:
         raise CommandError(

@@ -101,14 +101,13 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
     Args:
-        workspace: What was given.
         narrow: A model is to read in it, so what is more than a project has to be named; whoever names it is told.
     """
     if not Path(workspace).is_dir():
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
     if not narrow:
         return
-    from app.workspace.breadth import broad_folder_warning, describe_broad_folder
+    from app.workspace.trust import broad_folder_warning, describe_broad_folder
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":
@@ -149,6 +148,14 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
         # The same document, with nothing in it that a terminal would have to be kept from.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
     _write(text + "\n")
+
+
+def print_json_line(document: "BaseModel") -> None:
+    """Print a JSON document on one line, at once, without the fields that say nothing."""
+    import json
+
+    _write(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
+    sys.stdout.flush()
 
 
 def print_text(text: str) -> None:

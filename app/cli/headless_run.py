@@ -1,4 +1,7 @@
-"""`signoff run`: one turn without the screen; it may stage proposals and writes nothing to the workspace."""
+"""`signoff run`: one turn without the screen; `signoff ask`: a side question about a hunk.
+
+Both write nothing to the workspace; a turn may stage proposals.
+"""
 
 import argparse
 import asyncio
@@ -34,7 +37,7 @@ from app.cli.command_output import (
     print_json,
     print_line,
 )
-from app.cli.json_documents import RunDocument, ServerStateLine, UsageLine
+from app.cli.json_documents import AnswerDocument, RunDocument, ServerStateLine, UsageLine
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -43,22 +46,28 @@ from app.conversation.events import (
     ProposalStaged,
     Question,
     RequestFailed,
+    SideAnswer,
+    SideExchange,
+    ThreadAnchor,
     ToolCall,
     ToolResult,
     TurnEnded,
     UserMessage,
+    side_exchanges,
 )
+from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.images.image_files import Candidate, NotAttached
+from app.images.image_files import Candidate, NotAttached, load_attachments
 from app.images.mentions import find_mentions
 from app.keys.actions import slash_call
-from app.runtime.attachments import load_attachments
+from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.shutdown import force_exit_soon
 from app.runtime.workspace_recovery import recover_and_report
 from app.sandbox.sandbox_mode import SandboxMode
+from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from app.tools.tool_registry import Unavailable
@@ -72,7 +81,6 @@ async def load_named_images(
     Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
 
     Args:
-        runtime: the open workspace.
         text: the prompt, or other words of the user's.
         wire: what the model speaks, empty if that is not known.
         without: what happens where one of them cannot be sent, as a sentence.
@@ -84,7 +92,9 @@ async def load_named_images(
         return False
 
     try:
-        return await load_attachments(runtime, find_mentions(text), wire, is_meant)
+        return await load_attachments(
+            runtime.workspace, runtime.proposals.put_blobs, find_mentions(text), wire, is_meant
+        )
     except NotAttached as error:
         print_error(f"{error} {without}")
         return ()
@@ -134,7 +144,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    message = await asyncio.to_thread(_user_message, runtime, prompt)
+    message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
     except NotAttached as error:
@@ -151,7 +161,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         )
     before = session.log.last
     allowed = arguments.commands == "allow"
-    printer = _ProgressPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
+    printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
     stop = _Stop(session)
     try:
@@ -178,7 +188,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
-def _user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
+def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """Return the message to send: the prompt, or the text that a custom command makes of it."""
     if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
@@ -209,7 +219,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
     async def given_is_meant(candidate: Candidate) -> bool:
         return True
 
-    images = await load_attachments(runtime, (), wire, given_is_meant, given)
+    images = await load_attachments(runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given)
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
     images += await load_named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
@@ -296,7 +306,7 @@ def _came_to(result: ToolResult) -> str:
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+    """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the next quits.
 
     Whoever sends SIGTERM does not wait for long, so neither does this.
     """
@@ -309,7 +319,7 @@ class _Stop:
             asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
 
     def repeat(self) -> None:
-        """Stop what has begun since the signal came."""
+        """Stop work that began after the signal."""
         if self.received:
             self._session.interrupt()
 
@@ -326,7 +336,7 @@ _FIRST_WORD = 5.0
 """Seconds without a word of the model after which it is said that it is waited for."""
 
 
-class _ProgressPrinter:
+class TurnPrinter:
     """Prints the progress of a turn to standard error."""
 
     def __init__(self, session: Session, *, quiet: bool, commands: bool, in_place: bool) -> None:
@@ -351,11 +361,8 @@ class _ProgressPrinter:
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
-            case ConfirmationRequested(key=key, confirmation=asked):
-                unattended = self._missing_permission(asked)
-                subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
-                self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
-                self._session.confirm(key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
+            case ConfirmationRequested():
+                self._permit(update)
             case SessionFailed(message=message):
                 self.failure = message
             case Recorded(event=event):
@@ -367,6 +374,14 @@ class _ProgressPrinter:
         """End the line that is being written."""
         self._expected.cancel()
         self._line("")
+
+    def _permit(self, request: ConfirmationRequested) -> None:
+        """Answer a permission request by the options of the command line."""
+        asked = request.confirmation
+        unattended = self._missing_permission(asked)
+        subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
+        self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
+        self._session.confirm(request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
 
     def _missing_permission(self, asked: Confirmation) -> str:
         """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
@@ -391,7 +406,7 @@ class _ProgressPrinter:
                 self._line("… making room in the context")
 
     def _announce_waiting(self, since: float, patience: float) -> None:
-        """After `patience` seconds without output say what is waited for; then at twice the interval each time."""
+        """Print what the command waits for after `patience` seconds without output, then at doubled intervals."""
         self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
 
     def _tell_waiting(self, since: float, patience: float) -> None:
@@ -443,3 +458,94 @@ class _ProgressPrinter:
             self._column = 0
         if text:
             self._write(escape_unsafe(text) + "\n")
+
+
+def ask(arguments: argparse.Namespace) -> int:
+    """Ask the model about a hunk and print the answer; the conversation does not contain either."""
+    check_folder(arguments.workspace)
+    if not arguments.question.strip():
+        raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
+    return asyncio.run(_ask(arguments))
+
+
+async def _ask(arguments: argparse.Namespace) -> int:
+    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
+    try:
+        recover_and_report(runtime, print_error)
+        proposal = runtime.service.get(arguments.id)
+        place = _place(proposal, arguments.hunk)
+        exchange = await ask_model_aside(runtime, proposal, place, arguments.question)
+        return _print_answer(exchange, json=arguments.json)
+    finally:
+        runtime.close()
+
+
+async def ask_model_aside(
+    runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
+) -> SideExchange:
+    """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
+    settings = with_picked_model(runtime)
+    try:
+        model = connect(runtime, settings)
+    except NotConnected as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+    session = open_session(runtime, model, _session_of(runtime, proposal), settings)
+    try:
+        return await answered_aside(session, place, question)
+    finally:
+        await session.close()
+        await model.aclose()
+
+
+def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
+    """The hunk of this number, the only one, or a file that has none."""
+    hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
+    if number is None and len(hunks) > 1:
+        which = f"name one with --hunk N; `signoff show {proposal.id} --hunks` lists them"
+        raise CommandError(f"{proposal.id} has {len(hunks)} hunks: {which}.", ExitCode.USAGE)
+    if not hunks and number is None:
+        return ThreadAnchor(proposal.id, proposal.files[0].path)
+    found = hunks.get(number) if number is not None else next(iter(hunks.values()))
+    if found is None:
+        raise CommandError(f"{proposal.id} has no hunk {number}.", ExitCode.USAGE)
+    return ThreadAnchor(proposal.id, *found)
+
+
+def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
+    """The session that proposed it, or else the latest."""
+    sessions = runtime.sessions
+    return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
+
+
+async def answered_aside(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+    """Ask a question aside in a session; return it with its answer."""
+    uid = await session.aside.ask(place, question)
+    await session.aside.wait_until_idle()
+    exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)
+    if exchange.answer is None:
+        raise CommandError("The answer could not be kept.")
+    return exchange
+
+
+def _print_answer(exchange: SideExchange, *, json: bool) -> int:
+    """Print the answer on standard output, and remarks and usage on standard error."""
+    question, answer = exchange.question, exchange.answer or SideAnswer(question="", proposal="")
+    spent = TokenTotals().add(answer.usage)
+    if json:
+        print_json(
+            AnswerDocument(
+                proposal=question.proposal,
+                path=question.path,
+                hunk=question.number or None,
+                question=question.text,
+                text=answer.text,
+                state=answer.state,
+                note=answer.note,
+                spent=UsageLine.model_validate(spent),
+            )
+        )
+    elif answer.text.strip():
+        print_line(answer.text.rstrip("\n"))
+    if answer.note:
+        print_error(answer.note)
+    return ExitCode.FAILED if answer.state == "failed" else ExitCode.DONE

@@ -1,12 +1,21 @@
 """The JSON that commands print; these models are its schema and its documentation."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
 from app.proposals.risk.change_summary import format_reason
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
+
+
+def _printable(line: str) -> str:
+    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
+    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+EncodableText = Annotated[str, BeforeValidator(_printable)]
+"""Text that git may have as any bytes."""
 
 
 class JsonDocument(BaseModel):
@@ -50,7 +59,7 @@ class MatchLine(JsonDocument):
 
 
 class FileRemarks(FileLine):
-    """A file, and everything that has to be known of it before it is decided on."""
+    """A file, with everything that must be known about it before a decision."""
 
     old_path: str
     """For a rename."""
@@ -139,6 +148,36 @@ class ProposalLine(ProposalFacts):
     """What its commands have written already, besides."""
     left_out: list[LeftOutLine]
     """Hunks of what it was made of that it does not ask for."""
+
+
+class CheckFactLine(JsonDocument):
+    """A check that has come to its end."""
+
+    name: str
+    state: str
+    """passed, failed, timed_out or broken."""
+    words: str
+    """`3 failed, 0 before`."""
+
+
+class WatchLine(JsonDocument):
+    """A line of `signoff proposals --json --watch`; fields that say nothing are left out."""
+
+    change: Literal["waiting", "staged", "changed", "decided", "checks", "question", "answered"]
+    """`waiting` is what waited when the watch began; then each change as it comes."""
+    waiting: int
+    """How many proposals wait now."""
+    proposal: ProposalLine | None = None
+    decision: str = ""
+    """approved, partly_approved, denied, edited, undone, redone or reopened."""
+    id: str = ""
+    """Of the proposal that checks are about."""
+    checks: list[CheckFactLine] = []
+    session: str = ""
+    """In which the model has asked."""
+    text: str = ""
+    """Of the question."""
+    options: list[str] = []
 
 
 class HunkLine(JsonDocument):
@@ -286,7 +325,7 @@ class SessionLine(JsonDocument):
 
 
 class RepairLine(JsonDocument):
-    """A kind of repair of an imported history, or of what was left out of it."""
+    """A kind of repair of an imported history, or of omitted content."""
 
     what: str
     count: int
@@ -397,7 +436,7 @@ class BrokenEntryLine(JsonDocument):
 
 
 class MovedLine(JsonDocument):
-    """A file that no longer holds the bytes that were signed last."""
+    """A file that no longer contains the bytes that were signed last."""
 
     path: str
     proposal: str
@@ -440,7 +479,7 @@ class NotesDocument(JsonDocument):
 
 
 class SignedOriginLine(JsonDocument):
-    """Who proposed a change."""
+    """The author of a change."""
 
     kind: str
     agent: str
@@ -454,8 +493,19 @@ class SignedCheckLine(JsonDocument):
     state: str
 
 
+class SignedEvidenceLine(JsonDocument):
+    """What notices if a hunk is missing, as it was known when the user decided."""
+
+    path: str
+    hunk: int
+    verdict: str
+    """As in `signoff evidence --json`."""
+    tests: list[str]
+    check: str
+
+
 class SignedReviewLine(JsonDocument):
-    """A decision, as the signed statement says."""
+    """A decision of a signed statement."""
 
     reviewer: str
     time: int
@@ -465,6 +515,7 @@ class SignedReviewLine(JsonDocument):
     unseen_lines: int | None
     """Changed lines that were never on the screen; null where no screen was watched."""
     checks: list[SignedCheckLine]
+    evidence: list[SignedEvidenceLine]
 
 
 class ReviewerLine(JsonDocument):
@@ -477,10 +528,19 @@ class ReviewerLine(JsonDocument):
     review: SignedReviewLine
 
 
+class VerifiedHunkLine(JsonDocument):
+    """A hunk of a file, where its hunks were looked for one by one."""
+
+    line: int
+    """Its first line, after the commit, from 1."""
+    covered: bool
+    reviews: list[ReviewerLine]
+
+
 class VerifiedFileLine(JsonDocument):
     """A file that a commit changes."""
 
-    path: str
+    path: EncodableText
     covered: bool
     rebased: bool
     """Its hunks were reviewed on another base."""
@@ -489,14 +549,17 @@ class VerifiedFileLine(JsonDocument):
     lines: list[int]
     """First lines of the hunks that are not covered."""
     reviews: list[ReviewerLine]
+    """By which the whole file is covered."""
+    hunks: list[VerifiedHunkLine]
+    """Empty where reviews lead from the whole file before to the whole file after, and where there are none."""
 
 
 class VerifiedCommitLine(JsonDocument):
     """A commit of the range."""
 
     commit: str
-    subject: str
-    author: str
+    subject: EncodableText
+    author: EncodableText
     covered: bool
     exempt: str
     """Why the policy asks for no review of it; empty if it does."""
@@ -586,6 +649,46 @@ class CheckDocument(JsonDocument):
     checks: list[CheckResultLine]
 
 
+class EvidenceLine(JsonDocument):
+    """One hunk of `signoff evidence --json`, and of what a review knew of it in `signoff log` and `verify`."""
+
+    path: str
+    hunk: int
+    """Its number."""
+    verdict: str
+    """held, load, unnoticed, red, green, flaky, or not_run."""
+    words: str
+    """As the review shows it: `held by tests/test_x.py::test_y`."""
+    tests: list[str]
+    """A few of the tests that hold it, or are red."""
+    count: int
+    """How many there are of them."""
+    together: list[int]
+    """Other hunks that were taken out with it."""
+    reason: str
+    """Why it was not run."""
+
+
+class EvidenceDocument(JsonDocument):
+    """`signoff evidence ID --json`."""
+
+    id: str
+    revision: int
+    check: str
+    selection: str
+    """Which tests ran, in words."""
+    tests: int
+    """How many ran with the whole proposal, as far as the runner names them."""
+    tree: str
+    """What the tests ran on, with nothing taken out: the id of a git tree, or a SHA-256 over all files."""
+    seconds: float
+    unheld: list[int]
+    """The numbers of the hunks that nothing would miss."""
+    complete: bool
+    """Whether every hunk that tests could notice was tried."""
+    hunks: list[EvidenceLine]
+
+
 class CheckLine(JsonDocument):
     """One check of `signoff doctor --json`."""
 
@@ -656,8 +759,3 @@ def _hunk_line(hunk: Hunk, diff: FileDiff) -> HunkLine:
 def _span(start: int, count: int) -> str:
     """Return a range of lines as in a unified diff without context: an empty side names the line before it."""
     return f"{start + 1 if count else start},{count}"
-
-
-def _printable(line: str) -> str:
-    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
-    return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

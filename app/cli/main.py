@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags
+from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags, wants_plain_lines
 from app.cli.command_output import (
     CommandError,
     ExitCode,
@@ -139,10 +139,11 @@ def _open_app(arguments: AppArguments) -> int:
     # Modules for error messages are imported only on an error: imports delay the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
+    is_plain = arguments.plain or wants_plain_lines()
     # Textual draws on standard error.
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if not is_plain and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
-    from app.workspace.breadth import describe_broad_folder
+    from app.workspace.trust import describe_broad_folder
 
     if (
         arguments.workspace is None
@@ -151,16 +152,8 @@ def _open_app(arguments: AppArguments) -> int:
         and not _confirm_opening(what)
     ):
         return 0
-    from app.runtime.typed_ahead import capture_typed_keys
-    from app.ui.terminal import garbage_collection
-
-    # Before the imports, which make next to no garbage.
-    garbage_collection.pause()
     try:
-        with capture_typed_keys():
-            from app.cli.open_app import open_app
-
-            return open_app(arguments)
+        return _open_lines(arguments) if is_plain else _open_screen(arguments)
     except Exception as error:
         code = exit_code(error)
         if code is None:
@@ -169,9 +162,27 @@ def _open_app(arguments: AppArguments) -> int:
         return code
 
 
+def _open_screen(arguments: AppArguments) -> int:
+    from app.runtime.typed_ahead import capture_typed_keys
+    from app.ui.terminal import garbage_collection
+
+    # Before the imports, which make next to no garbage.
+    garbage_collection.pause()
+    with capture_typed_keys():
+        from app.cli.open_app import open_app
+
+        return open_app(arguments)
+
+
+def _open_lines(arguments: AppArguments) -> int:
+    from app.cli.plain_chat import open_plain_chat
+
+    return open_plain_chat(arguments)
+
+
 def _confirm_opening(what: str) -> bool:
     """Ask whether to open the current folder although it is more than a project."""
-    from app.workspace.breadth import broad_folder_warning
+    from app.workspace.trust import broad_folder_warning
 
     sys.stdout.write(
         f"{broad_folder_warning(what)}\nOpen it all the same? `signoff FOLDER` opens another one. [y/N] "

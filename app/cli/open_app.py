@@ -44,7 +44,7 @@ async def _run(arguments: AppArguments) -> int:
     async with AsyncExitStack() as stack:
 
         async def open_behind() -> OpenedWorkspace:
-            return await _open(arguments, stack)
+            return await open_workspace_of(arguments, stack)
 
         where = find_app_dirs()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
@@ -58,7 +58,7 @@ async def _run(arguments: AppArguments) -> int:
             _report_crash(report, where.log)
         elif app.left is not None:
             _print_resume_command(
-                arguments, await asyncio.to_thread(app.left.compare_with_store, app.parts.runtime.sessions)
+                arguments, await asyncio.to_thread(app.left.compare_with_store, app.controllers.runtime.sessions)
             )
         return app.return_code or 0
 
@@ -84,15 +84,15 @@ def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
 
 
 def _report_crash(report: str, log: Path) -> None:
-    """Keep the details of a crash to the user's own log, and say where they are."""
-    from app.ui.context.error_messages import append_to_log
+    """Write the details of a crash to the user's log, and print where they are."""
+    from app.ui.context.app_context import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
-    """Open the workspace; the stack closes it again."""
+async def open_workspace_of(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
+    """Open the workspace, with the demo if it is asked for; the stack closes it again."""
     root, flags = Path(arguments.workspace or "."), dict(settings_of_flags(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
@@ -107,7 +107,7 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspa
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
     from app.cli.server_commands import demo_endpoint
-    from app.demo.sample_workspace import SAMPLE_CHECK, create_sample
+    from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
     if workspace:

@@ -1,7 +1,7 @@
 """`signoff show`, `stage` and `push`."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,25 +144,12 @@ def show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     for path, words in all_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
-        for line in _conflict_lines(proposal):
+        from app.review.plain_lines import conflict_lines
+
+        for line in (f"{proposal.id} is stale: {proposal.reason}", *conflict_lines(proposal)):
             print_line(f"# {escape_unsafe(line, keep='')}")
     print_text(runtime.service.as_unified_diff(proposal.id))
     return ExitCode.DONE
-
-
-def _conflict_lines(proposal: Proposal) -> Iterator[str]:
-    """Why a proposal is stale, with each conflict as `git merge-file --diff3` writes it."""
-    yield f"{proposal.id} is stale: {proposal.reason}"
-    for change in proposal.files:
-        for conflict in change.conflicts:
-            yield f"{change.old_path or change.path}, line {conflict.line}:"
-            yield "<<<<<<< on disk now"
-            yield from conflict.disk
-            yield "||||||| before"
-            yield from conflict.base
-            yield "======="
-            yield from conflict.proposed
-            yield ">>>>>>> proposed"
 
 
 def _list_hunks(proposal: ProposalDetail) -> None:

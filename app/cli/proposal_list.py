@@ -3,15 +3,21 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from app.cli.command_output import ExitCode, print_error, print_json, print_line
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.runtime.open_workspace import OpenWorkspace
 
 if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
 
 
-def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Print the waiting proposals, or all with `--all`."""
+def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
+    """Print the waiting proposals, or all with `--all`; with `--watch` go on with each change."""
+    if arguments.watch:
+        if not arguments.json or arguments.all or arguments.origin is not None:
+            raise CommandError("--watch goes with --json, and with nothing else.", ExitCode.USAGE)
+        from app.cli.proposal_watch import watch_proposals
+
+        return watch_proposals(runtime)
     found = _found(runtime, arguments)
     if arguments.json:
         _print_documents(found)
@@ -24,16 +30,11 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         if proposal.state.is_pending:
             if proposal.ignored:
                 print_line(f"    · {proposal.ignored_words}")
-            _print_cautions(proposal)
+            from app.proposals.text.file_warnings import all_cautions
+
+            for path, words in all_cautions(proposal):
+                print_line(f"    ! {path}: {words}")
     return ExitCode.DONE
-
-
-def _print_cautions(proposal: "Proposal") -> None:
-    """Print what a reviewer has to know before an approval, a line each."""
-    from app.proposals.text.file_warnings import all_cautions
-
-    for path, words in all_cautions(proposal):
-        print_line(f"    ! {path}: {words}")
 
 
 def format_proposal(proposal: "Proposal") -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -146,22 +145,19 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
         How many are good, why each other is not, and why they could not be checked, if so.
     """
     from app.attestation.commit_verification import CommitVerifier
-    from app.attestation.review_notes import REVIEWS
-    from app.attestation.review_policy import allowed_signers, committed_policy
-    from app.attestation.signatures import SignatureVerifier
+    from app.attestation.review_notes import FETCHED, REVIEWS
+    from app.attestation.review_policy import committed_policy
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.run_git import GitFailed
 
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.references(REVIEWS) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
             return 0, {}, ""
         try:
-            policy = committed_policy(borrowed, head)
-            keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
-            verifier = CommitVerifier(borrowed, policy, keys)
-            return verifier.check_statements(head), verifier.refused, ""
+            verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
+            return verifier.check_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
@@ -209,7 +205,8 @@ def _signed(entries: Sequence[RecordEntry]) -> dict[str, tuple[str, RecordEntry]
 
 
 def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -> list[tuple[str, RecordEntry]]:
-    """The files that no longer hold what was signed last, with the entry that says so."""
+    """Yield the paths whose content differs from the last signed version, each with the record entry of that
+    version."""
     disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)
     moved = []
     for path, (wanted, entry) in sorted(signed.items()):
@@ -283,7 +280,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.notes_setup import NotesSetup
+    from app.attestation.review_notes import NotesSetup
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.remotes import default_remote, remote_names
 

@@ -63,8 +63,9 @@ class Hook(BaseModel):
 
 
 FILES = "{files}"
-_ESCAPED = re.compile(r"\\(\{files\}|.?)", re.DOTALL)
-_INERT = re.compile(r"\\(\{files\}|.?)|'[^']*'?|<<<", re.DOTALL)
+TESTS = "{tests}"
+_ESCAPED = re.compile(r"\\(\{files\}|\{tests\}|.?)", re.DOTALL)
+_INERT = re.compile(r"\\(\{files\}|\{tests\}|.?)|'[^']*'?|<<<", re.DOTALL)
 """What opens nothing, outside of quotes."""
 _COMMENT = re.compile(r"(?<![^\s;&|()])#[^\n]*")
 _HERE = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
@@ -72,21 +73,29 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def validate_placeholder(command: str) -> str:
-    """Return the command; refuse `{files}` inside quotes, backquotes, a here-document, or escaped.
+    """Return the command; refuse `{files}` and `{tests}` inside quotes, backquotes, a here-document, or escaped.
 
     Raises:
-        ValueError: one does.
+        ValueError: one is.
     """
+    for placeholder in (FILES, TESTS):
+        if placeholder in command:
+            _validate_place(command, placeholder)
+    return command
+
+
+def _validate_place(command: str, placeholder: str) -> None:
+    """Raise ValueError if a placeholder stands where its words would be quoted twice, or be no words."""
     opened = [""]
     """The innermost last: `"`, a backquote, or a parenthesis, in which quotes begin anew."""
     documents: list[re.Match[str]] = []
     at = 0
     while at < len(command):
         quoted = opened[-1] == '"'
-        if command.startswith(FILES, at):
-            part, misplaced = FILES, quoted or "`" in opened
+        if command.startswith(placeholder, at):
+            part, misplaced = placeholder, quoted or "`" in opened
         elif match := (_ESCAPED if quoted else _INERT).match(command, at):
-            part, misplaced = match[0], FILES in match[0]
+            part, misplaced = match[0], placeholder in match[0]
         elif not quoted and (match := _COMMENT.match(command, at)):
             part, misplaced = match[0], False
         elif not quoted and (match := _HERE.match(command, at)):
@@ -94,17 +103,16 @@ def validate_placeholder(command: str) -> str:
             documents.append(match)
         elif not quoted and documents and command[at] == "\n":
             part = "\n" + _heredoc_bodies(command[at + 1 :], documents)
-            misplaced = FILES in part
+            misplaced = placeholder in part
             documents.clear()
         else:
             part, misplaced = "$(" if command.startswith("$(", at) else command[at], False
             _open_or_close(opened, part)
         if misplaced:
             raise ValueError(
-                f"{FILES} is quoted already, so not within quotes; write: sh -c 'lint \"$@\"' sh {FILES}"
+                f"{placeholder} is quoted already, so not within quotes; write: sh -c 'lint \"$@\"' sh {placeholder}"
             )
         at += len(part)
-    return command
 
 
 def _open_or_close(opened: list[str], part: str) -> None:

@@ -76,7 +76,7 @@ class ConfigError(Exception):
 
 
 def _as_tuple(value: Any) -> Any:
-    """One pattern may stand alone."""
+    """Return the value as a tuple; a single pattern may be given without a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -88,7 +88,8 @@ class CheckTable(BaseModel):
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""
     run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholder)]
-    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes."""
+    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes; `{tests}`,
+    where evidence is collected, for the tests that it needs, else for all."""
     when: Literal["staged", "asked", "approve"] = "staged"
     """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
     files: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
@@ -97,6 +98,8 @@ class CheckTable(BaseModel):
     """Its time limit."""
     feed: bool = False
     """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
+    evidence: bool = False
+    """Whether it runs by itself without each hunk, too, once it has passed: what notices if the hunk is missing."""
 
 
 def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
@@ -183,6 +186,8 @@ class Settings(BaseModel):
     """Processes and threads that it may have."""
     check: Annotated[tuple[CheckTable, ...], AfterValidator(_check_unique_names)] = ()
     """Commands that run on a proposal before the decision."""
+    evidence_seconds: float = Field(default=60, ge=1, le=3_600)
+    """How long the tests of one proposal may run, all told, to show what notices if a hunk is missing."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
     """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
     mcp_of_others: bool = True
@@ -205,7 +210,7 @@ class Settings(BaseModel):
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """Return what the user sets of the endpoint's profile, the wire and the context window included."""
+        """Return the user's settings for the endpoint's profile, with the wire and the context window."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
@@ -254,7 +259,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file; raises OSError, also for a pipe or a device, of which there may never be an end."""
+    """Return the bytes of a file; raises OSError, also for a pipe or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return path.read_bytes()
@@ -281,10 +286,8 @@ def load_configuration(
     """Merge all layers.
 
     Args:
-        user_file: the user's `config.toml`.
         project: the bytes of the workspace's `.signoff.toml`, the very ones that `trusted` is about.
         flags: what the command line set; None values are left out.
-        environment: the process's environment.
         trusted: whether the user trusts these bytes.
 
     Raises:
@@ -339,11 +342,7 @@ def setting_origin(
     """Return where a setting's value comes from, in words for the user; empty for the default.
 
     Args:
-        key: the setting.
-        user_file: the user's `config.toml`.
         from_workspace: keys of the workspace's file that are in force.
-        flags: what the command line set.
-        environment: the process's environment.
     """
     if flags.get(key) is not None:
         return f"--{key.replace('_', '-')}"
@@ -417,7 +416,7 @@ def _inline(table: Mapping[str, Any]) -> Any:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put new content in the place of a file, or of the one that a link leads to, in one step."""
+    """Replace a file, or the target of a link, in one step."""
     import tempfile
 
     target = path.resolve()

@@ -33,9 +33,6 @@ def markdown_record(title: str, model: str, events: Sequence[Event], diffs: Mapp
     """The record of a session.
 
     Args:
-        title: the session's title.
-        model: the model that it talked to.
-        events: its log.
         diffs: unified diffs by proposal id; one that is missing is left out.
     """
     calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}
@@ -72,7 +69,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 
 
 def _images(images: Sequence[Image]) -> str:
-    """A line for each: what it is, and by which hash it is stored."""
+    """Return a line for each image: its description and the hash under which it is stored."""
     lines = [
         f"- image {quoted_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
     ]

@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import decision_event
+from app.runtime.workspace_recovery import unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
 from app.text.plural import plural
@@ -57,9 +57,7 @@ def decision_status(database: Database, workspace: str, proposal: str, reported:
     """Read the status once.
 
     Args:
-        database: Open.
         workspace: What the store calls it (`OpenWorkspace.name`).
-        proposal: Its id.
         reported: The number of the last decision that was reported of.
 
     Raises:
@@ -89,13 +87,10 @@ def wait_for_decision(
     """Wait until a proposal is decided (`DecisionStatus.decided`) and the decision is recorded.
 
     Args:
-        database: Open.
         workspace: What the store calls it (`OpenWorkspace.name`).
         signal: The workspace's (`OpenWorkspace.signal`).
-        proposal: Its id.
         reported: The number of the last decision that was reported of.
         seconds: No longer than that; None for as long as it takes.
-        stop: Ends it when it is set.
 
     Returns:
         The status when the wait ends, for any reason.
@@ -159,8 +154,6 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     """Describe the decisions on a proposal for the agent that made it.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: Any.
         reported: The number of the last decision whose words the agent has read; they are not repeated.
 
     Returns:
@@ -172,7 +165,9 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     """
     # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
-    not_yet = [decision_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id]
+    not_yet = [
+        unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
+    ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
@@ -180,10 +175,9 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
 
 
 def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
-    """The text: first the state, then the user's words, whole, then each hunk with the file's text around it.
+    """Return the report for the agent: the state, the user's words, then each hunk with the text around it.
 
     Args:
-        proposal: As it stands now.
         decisions: All on it, oldest first.
         reported: The number of the last decision whose words the agent has read.
     """
@@ -237,7 +231,7 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
 
 
 def _groups(proposal: Proposal) -> Iterable[str]:
-    """`hunks 1 and 3 written`, `2 denied`, `logo.png written`; what is decided as a whole has no number."""
+    """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a whole-file decision has no number."""
     noun = "hunk"
     for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)

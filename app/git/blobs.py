@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_mode
+from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import LINK_MODE, Leaf
 
 MOST_FILES = 5_000
@@ -69,8 +70,6 @@ def checked_out_files(
     """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
-        borrowed: The repository.
-        entries: What is wanted; a commit of another repository has no content.
         limit: Bytes of the largest that is wanted; larger ones are left away.
 
     Raises:
@@ -99,6 +98,20 @@ def file_mode(entry: TreeEntry, like: int | None = None) -> int:
     if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
         return mode
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
+
+
+def git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, bytes]:
+    """Return the id and the bytes with which git keeps what a path has on disk: line endings are converted.
+
+    Args:
+        borrowed: The repository.
+        path: From its top.
+        leaf: What is on disk.
+    """
+    if leaf.is_link or b"\r\n" not in leaf.data:
+        return blob_id(leaf.data, borrowed.hash_name), leaf.data
+    name = borrowed.query("hash-object", "-w", "--stdin", "--path", path, data=leaf.data).decode().strip()
+    return name, borrowed.blobs([name])[name]
 
 
 def git_mode(mode: int, *, link: bool) -> str:

@@ -62,18 +62,22 @@ _SMALL = 16 << 20
 
 
 class BorrowedRepository:
-    """Access to the workspace's repository through a temporary one; a context manager."""
+    """Access to the workspace's repository through a temporary one; a context manager.
 
-    def __init__(self, root: Path) -> None:
-        """Find the repository around a workspace.
+    Args:
+        root: The workspace.
+        work_tree: Whether git may look at the files on disk, at the index and at attributes of paths.
 
-        Raises:
-            GitFailed: there is none.
-        """
-        found = find_repository(root) or _hook_repository(root)
+    Raises:
+        GitFailed: there is no repository around the workspace.
+    """
+
+    def __init__(self, root: Path, *, work_tree: bool = True) -> None:
+        found = _hook_repository(root) or find_repository(root)
         if found is None:
             raise GitFailed(f"{root} is not in a git repository.")
         self._theirs = found
+        self._has_work_tree = work_tree
         self.top = found.top
         """The folder that has `.git` in it."""
         self.folder = "" if found.top == root else root.relative_to(found.top).as_posix()
@@ -124,21 +128,19 @@ class BorrowedRepository:
         """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
-            arguments: After `git`.
-            data: For standard input.
-            index: The index to work with; None for theirs.
             most: The highest exit code that is an answer rather than a failure.
         """
         environment = {
             **self._plain,
             "GIT_DIR": str(self.own),
-            "GIT_WORK_TREE": str(self.top),
-            "GIT_INDEX_FILE": str(index or self._theirs.folder / "index"),
+            "GIT_WORK_TREE": str(self.top if self._has_work_tree else self.own),
+            "GIT_INDEX_FILE": str(index or (self._theirs.folder if self._has_work_tree else self.own) / "index"),
         }
         data_settings = [
             part for key in sorted(_DATA) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
         ]
-        return run_git(self.top, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, most=most)
+        folder = self.top if self._has_work_tree else self.own
+        return run_git(folder, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, most=most)
 
     def resolve(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.
@@ -205,7 +207,6 @@ class BorrowedRepository:
         Args:
             reference: Such as `refs/notes/x`; it is made if there is none.
             files: Contents by path; the paths are plain ASCII.
-            message: Of the commit.
 
         Raises:
             GitFailed: git cannot write it, or the reference was changed meanwhile.
@@ -233,7 +234,8 @@ class BorrowedRepository:
     def references(self, *patterns: str) -> list[str]:
         """Return the references of the user's repository that match patterns of git for-each-ref."""
         words = ["--git-dir", str(self._theirs.folder), "for-each-ref", "--format=%(refname)", *patterns]
-        return run_git(self.own, [*_NOTHING_RUNS, *words], self._plain).decode("utf-8", "surrogateescape").split()
+        said = run_git(self.own, [*_NOTHING_RUNS, *words], self._plain).decode("utf-8", "surrogateescape")
+        return said.split("\n")[:-1]
 
     def merge_notes(self, reference: str, other: str) -> None:
         """Merge other notes into a notes reference of the user's repository, line by line; raises GitFailed."""
@@ -290,7 +292,7 @@ class BorrowedRepository:
         (self.own / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
         objects = [os.fsencode(theirs.shared.resolve() / "objects"), os.fsencode(_incoming())]
         (self.own / "objects/info/alternates").write_bytes(b"".join(folder + b"\n" for folder in objects if folder))
-        for name in ("shallow", "info/exclude", "info/attributes"):
+        for name in ("shallow", *(("info/exclude", "info/attributes") if self._has_work_tree else ())):
             if content := _content(theirs.shared / name):
                 (self.own / name).write_bytes(content)
         for part in theirs.folder.glob("sharedindex.*"):

@@ -35,11 +35,7 @@ def run_git(
     """Run git and return its standard output.
 
     Args:
-        folder: Where it runs.
-        arguments: After `git`.
         environment: All of it; git does not get the keys of endpoints that are in it.
-        data: For its standard input.
-        seconds: How long it may take.
         most: The highest exit code that is an answer rather than a failure.
 
     Raises:
@@ -85,7 +81,7 @@ def error_sentence(said: bytes) -> str:
 
 
 def _program(environment: Mapping[str, str]) -> str:
-    """Git by its full name, so that a folder named relatively, which may be the workspace, has no say in it."""
+    """Return the full path of git, so that a relative folder in PATH, which may be the workspace, is not used."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
     if found is None:
@@ -107,7 +103,7 @@ _SECONDS = 5.0
 
 @cache
 def git_identity(root: Path) -> str:
-    """`NAME <EMAIL>` of whoever would author a commit in a folder; the account's name where git does not say.
+    """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
 
     It is the text of whoever wrote the configuration: make it visible before it reaches a screen.
     """

@@ -3,9 +3,10 @@
 A file that is not called a picture and is none is named only, as any file.
 """
 
+import asyncio
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,7 +116,7 @@ class ImageFiles:
         return ""
 
     def _read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
-        """Where the file is, and its bytes; raises OSError, WorkspaceError."""
+        """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError."""
         path, outside = self._located(path)
         if not outside:
             read = self._workspace.read_head if head else self._workspace.read
@@ -153,3 +154,40 @@ class ImageFiles:
             case _:
                 reason = f"{name} cannot be read"
         return NotAttached(f"{reason}.")
+
+
+ConfirmAttachment = Callable[[Candidate], Awaitable[bool]]
+"""Asks the user whether a doubtful file is to be sent."""
+
+
+async def load_attachments(
+    workspace: Workspace,
+    keep: Callable[[Iterable[bytes]], object],
+    mentions: Iterable[Mention],
+    wire: str,
+    confirm: ConfirmAttachment,
+    named: Sequence[str] = (),
+) -> tuple[Image, ...]:
+    """Return the images of a message; their bytes are in the store then.
+
+    Args:
+        keep: Stores the bytes of images.
+        wire: what the model speaks, on which the limits depend.
+        confirm: Asks about files outside the workspace and files that look like secrets.
+        named: paths of files that are given as images outside the message.
+
+    Raises:
+        NotAttached: one of them cannot be sent; nothing was kept then.
+    """
+    files = ImageFiles(workspace)
+    candidates = await asyncio.to_thread(lambda: files.mentioned([*mentions, *files.given(named)]))
+    chosen = [one for one in candidates if not one.doubt or await confirm(one)]
+    loaded = await asyncio.to_thread(lambda: [files.load(candidate, wire) for candidate in chosen])
+    await asyncio.to_thread(keep, [data for _, data in loaded])
+    return tuple(image for image, _ in loaded)
+
+
+async def pasted_images(workspace: Workspace, text: str) -> list[Mention]:
+    """Return the images that a pasted text consists of; empty if it has any other text."""
+    paths = await asyncio.to_thread(ImageFiles(workspace).pasted, text)
+    return [Mention(path, dropped=True) for path in paths]

@@ -1,4 +1,4 @@
-"""All that a key, the palette, a slash command or the help screen can name.
+"""All actions of keys, the palette, slash commands and the help screen.
 
 Bindings, footer, command palette, help and the documentation are made from `ACTIONS`: a key that is not listed here
 does not exist. Destructive actions are never `priority`, so that no other widget gives them a key by accident.
@@ -6,7 +6,7 @@ does not exist. Destructive actions are never `priority`, so that no other widge
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -42,574 +42,351 @@ class Action(NamedTuple):
     """What the slash command takes, for help: `[every-edit|chain N]`."""
 
 
+def _action(
+    id: str,  # noqa: A002
+    title: str,
+    keys: str,
+    help: str,  # noqa: A002
+    *,
+    handler: str = "",
+    footer: int = 0,
+    moves: bool = False,
+    priority: bool = False,
+    command: str = "",
+) -> Action:
+    """Return the action with this id, `SCOPE.NAME`; its handler is NAME unless another is given."""
+    scope, _, name = id.partition(".")
+    return Action(id, title, keys, handler or name, cast(Scope, scope), help, footer, moves, priority, command)
+
+
+def _command(name: str, title: str, help: str, argument: str = "") -> Action:  # noqa: A002
+    """Return a command of the app that has no key by default."""
+    return Action(f"app.{name}", title, "", f"app.command('{name}')", "app", help, command=name, argument=argument)
+
+
 IN_REVIEW: tuple[Action, ...] = (
-    Action("review.approve", "Approve", "y", "approve", "review", "Write the chosen hunks to disk.", footer=1),
-    Action(
+    _action("review.approve", "Approve", "y", "Write the chosen hunks to disk.", footer=1),
+    _action(
         "review.approve_and_continue",
         "Approve, go on",
         "o",
-        "approve_and_continue",
-        "review",
         "Write the chosen hunks to disk and let the model go on.",
         footer=2,
     ),
-    Action("review.deny", "Deny", "n", "deny", "review", "Discard the proposal; nothing changes.", footer=1),
-    Action(
+    _action("review.deny", "Deny", "n", "Discard the proposal; nothing changes.", footer=1),
+    _action(
         "review.request_changes",
         "Request changes",
         "r",
-        "request_changes",
-        "review",
         "Deny with feedback and line comments; the model goes on with your words.",
         footer=1,
     ),
-    Action("review.approve_all", "Approve all", "Y", "approve_all", "review", "Approve everything that waits."),
-    Action("review.deny_all", "Deny all", "N", "deny_all", "review", "Deny everything that waits."),
-    Action(
-        "review.toggle_hunk",
-        "Hunk in/out",
-        "space",
-        "toggle_hunk",
-        "review",
-        "Take the hunk, or the picked lines, in or out.",
-        footer=2,
+    _action("review.approve_all", "Approve all", "Y", "Approve everything that waits."),
+    _action("review.deny_all", "Deny all", "N", "Deny everything that waits."),
+    _action(
+        "review.toggle_hunk", "Hunk in/out", "space", "Include or exclude the hunk or the picked lines.", footer=2
     ),
-    Action("review.toggle_file", "File", "t", "toggle_file", "review", "Take all hunks of the file in or out."),
-    Action("review.deny_hunk", "Deny hunk", "x", "deny_hunk", "review", "Discard the hunk at the cursor alone."),
-    Action(
+    _action("review.toggle_file", "File", "t", "Include or exclude all hunks of the file."),
+    _action("review.deny_hunk", "Deny hunk", "x", "Discard the hunk at the cursor alone."),
+    _action(
         "review.allow_session",
         "Allow for session",
         "a",
-        "allow_session",
-        "review",
-        "Allow the form of command that is shown, or this file, for the rest of the session.",
+        "Allow commands that begin like this one, or this file, for the rest of the session.",
     ),
-    Action(
+    _action(
         "review.allow_project",
         "Allow always",
         "A",
-        "allow_project",
-        "review",
-        "Allow the form of command that is shown in this project for good; /settings lists and revokes.",
+        "Always allow commands that begin like this one in this project; /settings lists and revokes them.",
     ),
-    Action("review.narrower", "Narrower", "greater_than_sign", "narrower", "review", "Allow less: one more word."),
-    Action("review.wider", "Wider", "less_than_sign", "wider", "review", "Allow more: one word less."),
-    Action(
+    _action("review.narrower", "Narrower", "greater_than_sign", "Allow less: one more word."),
+    _action("review.wider", "Wider", "less_than_sign", "Allow more: one word less."),
+    _action(
         "review.undo",
         "Undo",
         "u",
-        "undo",
-        "review",
-        "Take back the decision: undo what was written, byte for byte, or reopen what was denied.",
+        "Undo the decision: restore the files byte for byte, or reopen what was denied.",
         footer=2,
     ),
-    Action("review.redo", "Redo", "U", "redo", "review", "Do again what was taken back.", footer=2),
-    Action(
-        "review.edit",
-        "Edit",
-        "e",
-        "edit",
-        "review",
-        "Change the proposed text; of a stale one, resolve its conflicts.",
+    _action("review.redo", "Redo", "U", "Redo what was undone.", footer=2),
+    _action("review.edit", "Edit", "e", "Edit the proposed text; resolve the conflicts of a stale proposal."),
+    _action(
+        "review.checks", "Checks' output", "C", "Show the output of the proposal's checks.", handler="show_checks"
     ),
-    Action(
-        "review.checks", "Checks' output", "C", "show_checks", "review", "Show what the checks of the proposal print."
-    ),
-    Action(
+    _action(
         "review.run_checks",
         "Run checks",
         "R",
-        "run_checks",
-        "review",
-        "Run the checks that were not run yet, or all again; end those that run.",
+        "Run the checks that have not run yet, or all of them again; stop those that are running.",
     ),
-    Action(
+    _action(
+        "review.find_evidence",
+        "Evidence",
+        "E",
+        "Run tests without each hunk, to see what notices if it is missing; end that.",
+    ),
+    _action(
         "review.send_findings",
         "Send findings",
         "S",
-        "send_findings",
-        "review",
-        "Deny with what the checks found as your feedback; the model goes on with it.",
+        "Deny with what the checks found as your feedback; hunks that nothing notices go into a draft of it.",
     ),
-    Action(
+    _action(
         "review.next_origin",
         "By origin",
         "O",
-        "next_origin",
-        "review",
-        "List only the proposals of one agent, model or command; again for the next, at last all.",
+        "List only the proposals of one agent, model or command; press again for the next one, then all.",
     ),
-    Action(
+    _action(
         "review.ask",
         "Ask",
         "q",
-        "ask",
-        "review",
-        "Ask the model about the hunk or the picked lines, aside from the conversation; nothing is decided by it.",
+        "Ask the model about the hunk or the picked lines, outside the conversation; it decides nothing.",
         footer=3,
     ),
-    Action("review.next_proposal", "Next proposal", "J", "next_proposal", "review", "Show the next proposal."),
-    Action("review.previous_proposal", "Previous", "K", "previous_proposal", "review", "Show the previous proposal."),
-    Action("review.full_screen", "Full screen", "f", "full_screen", "review", "Give the diff the whole screen."),
-    Action("review.more_room", "More room", "plus", "more_room", "review", "Widen the review, narrow the chat."),
-    Action("review.less_room", "Less room", "minus", "less_room", "review", "Widen the chat, narrow the review."),
-    Action("review.help", "Help", "question_mark", "app.command('help')", "review", "All keys and commands."),
-    Action("approval.down", "Down", "j,down", "cursor_down", "approval", "Next item."),
-    Action("approval.up", "Up", "k,up", "cursor_up", "approval", "Previous item."),
-    Action("asking.send", "Ask", "enter", "send", "asking", "Ask what is written.", footer=1),
-    Action(
+    _action("review.next_proposal", "Next proposal", "J", "Show the next proposal."),
+    _action("review.previous_proposal", "Previous", "K", "Show the previous proposal."),
+    _action("review.full_screen", "Full screen", "f", "Give the diff the whole screen."),
+    _action("review.more_room", "More room", "plus", "Widen the review, narrow the chat."),
+    _action("review.less_room", "Less room", "minus", "Widen the chat, narrow the review."),
+    _action("review.help", "Help", "question_mark", "All keys and commands.", handler="app.command('help')"),
+    _action("approval.down", "Down", "j,down", "Next item.", handler="cursor_down"),
+    _action("approval.up", "Up", "k,up", "Previous item.", handler="cursor_up"),
+    _action("asking.send", "Ask", "enter", "Send the question.", footer=1),
+    _action(
         "asking.close",
         "Close",
         "escape",
-        "close",
-        "asking",
         "Stop the answer, else close; a draft stays. Escape in the diff closes the question, and the answer goes on.",
         footer=1,
     ),
-    Action(
+    _action(
         "asking.feedback",
         "Make it feedback",
         "ctrl+f",
-        "make_feedback",
-        "asking",
-        "Put the last question and its answer into the feedback on the proposal, to be edited and sent or not.",
+        "Put the last question and its answer into the feedback on the proposal, to edit and send.",
+        handler="make_feedback",
         footer=2,
     ),
-    Action("asking.newline", "New line", "shift+enter,ctrl+j", "newline", "asking", "Start a new line.", footer=3),
-    Action("asking.undo", "Undo", "ctrl+underscore", "undo", "asking", "Take back what was typed last."),
+    _action("asking.newline", "New line", "shift+enter,ctrl+j", "Start a new line.", footer=3),
+    _action("asking.undo", "Undo", "ctrl+underscore", "Undo the last typed text."),
 )
 
 
 IN_DIFF: tuple[Action, ...] = (
-    Action("diff.down", "Down", "j,down", "cursor_down", "diff", "Next line.", moves=True),
-    Action("diff.up", "Up", "k,up", "cursor_up", "diff", "Previous line.", moves=True),
-    Action("diff.page_down", "Page down", "pagedown,ctrl+d", "page_down", "diff", "Next page.", moves=True),
-    Action("diff.page_up", "Page up", "pageup,ctrl+u", "page_up", "diff", "Previous page.", moves=True),
-    Action("diff.top", "Top", "g,home", "top", "diff", "First line.", moves=True),
-    Action("diff.bottom", "Bottom", "G,end", "bottom", "diff", "Last line.", moves=True),
-    Action("diff.next_hunk", "Next hunk", "right_square_bracket", "next_hunk", "diff", "Next hunk.", footer=3),
-    Action("diff.previous_hunk", "Previous hunk", "left_square_bracket", "previous_hunk", "diff", "Previous hunk."),
-    Action("diff.next_file", "Next file", "right_curly_bracket", "next_file", "diff", "Next file."),
-    Action("diff.previous_file", "Previous file", "left_curly_bracket", "previous_file", "diff", "Previous file."),
-    Action("diff.layout", "Layout", "v", "toggle_layout", "diff", "Unified or side by side.", footer=6),
-    Action("diff.wrap", "Wrap", "w", "toggle_wrap", "diff", "Wrap long lines or scroll them."),
-    Action(
+    _action("diff.down", "Down", "j,down", "Next line.", handler="cursor_down", moves=True),
+    _action("diff.up", "Up", "k,up", "Previous line.", handler="cursor_up", moves=True),
+    _action("diff.page_down", "Page down", "pagedown,ctrl+d", "Next page.", moves=True),
+    _action("diff.page_up", "Page up", "pageup,ctrl+u", "Previous page.", moves=True),
+    _action("diff.top", "Top", "g,home", "First line.", moves=True),
+    _action("diff.bottom", "Bottom", "G,end", "Last line.", moves=True),
+    _action("diff.next_hunk", "Next hunk", "right_square_bracket", "Next hunk.", footer=3),
+    _action("diff.previous_hunk", "Previous hunk", "left_square_bracket", "Previous hunk."),
+    _action("diff.next_file", "Next file", "right_curly_bracket", "Next file."),
+    _action("diff.previous_file", "Previous file", "left_curly_bracket", "Previous file."),
+    _action("diff.layout", "Layout", "v", "Unified or side by side.", handler="toggle_layout", footer=6),
+    _action("diff.wrap", "Wrap", "w", "Wrap long lines or scroll them.", handler="toggle_wrap"),
+    _action(
         "diff.white_space",
         "White space",
         "W",
-        "toggle_white_space",
-        "diff",
-        "Leave out changes in white space that says nothing, or show them.",
+        "Hide or show changes in white space that have no effect.",
+        handler="toggle_white_space",
     ),
-    Action(
-        "diff.pick_lines", "Pick lines", "asterisk", "pick_lines", "diff", "Pick lines, for Space to take in or out."
-    ),
-    Action("diff.pick_down", "Pick down", "shift+down", "pick_down", "diff", "Pick the next line, too.", moves=True),
-    Action("diff.pick_up", "Pick up", "shift+up", "pick_up", "diff", "Pick the line above, too.", moves=True),
-    Action(
+    _action("diff.pick_lines", "Pick lines", "asterisk", "Pick lines; Space then includes or excludes them."),
+    _action("diff.pick_down", "Pick down", "shift+down", "Pick the next line, too.", moves=True),
+    _action("diff.pick_up", "Pick up", "shift+up", "Pick the line above, too.", moves=True),
+    _action(
         "diff.next_unseen",
         "Next unseen",
         "right_parenthesis",
-        "next_unseen",
-        "diff",
-        "To what was never on screen.",
+        "Go to the next lines that were never on screen.",
         footer=5,
     ),
-    Action("diff.folds", "Folds", "z", "toggle_folds", "diff", "Open or close unchanged stretches."),
-    Action(
-        "diff.all_folds", "All folds", "Z", "toggle_all_folds", "diff", "Show the whole files, or only the hunks."
+    _action("diff.folds", "Folds", "z", "Open or close the folds of unchanged lines.", handler="toggle_folds"),
+    _action(
+        "diff.all_folds", "All folds", "Z", "Show the whole files, or only the hunks.", handler="toggle_all_folds"
     ),
-    Action(
-        "diff.open",
-        "Open",
-        "enter",
-        "open",
-        "diff",
-        "Open or close a fold, a file or a long line; tick off a comment.",
-        moves=True,
+    _action(
+        "diff.open", "Open", "enter", "Open or close a fold, a file or a long line; tick off a comment.", moves=True
     ),
-    Action("diff.left", "Left", "left,h", "scroll_code_left", "diff", "Scroll long lines to the left.", moves=True),
-    Action(
-        "diff.right", "Right", "right,l", "scroll_code_right", "diff", "Scroll long lines to the right.", moves=True
+    _action("diff.left", "Left", "left,h", "Scroll long lines to the left.", handler="scroll_code_left", moves=True),
+    _action(
+        "diff.right", "Right", "right,l", "Scroll long lines to the right.", handler="scroll_code_right", moves=True
     ),
-    Action("diff.comment", "Comment", "c", "comment", "diff", "Comment on this line.", footer=4),
-    Action("diff.search", "Search", "slash", "search", "diff", "Search in the diff."),
-    Action("diff.search_next", "Next match", "full_stop", "search_next", "diff", "Next match."),
-    Action("diff.search_previous", "Previous match", "comma", "search_previous", "diff", "Previous match."),
-    Action("diff.files", "Files", "F", "toggle_files", "diff", "Go to the list of files, or show or hide it."),
-    Action(
-        "diff.order", "Order", "P", "toggle_order", "diff", "The files by path, or what deserves eyes first again."
-    ),
-    Action(
+    _action("diff.comment", "Comment", "c", "Comment on this line.", footer=4),
+    _action("diff.search", "Search", "slash", "Search in the diff."),
+    _action("diff.search_next", "Next match", "full_stop", "Next match."),
+    _action("diff.search_previous", "Previous match", "comma", "Previous match."),
+    _action("diff.files", "Files", "F", "Go to the list of files, or show or hide it.", handler="toggle_files"),
+    _action("diff.order", "Order", "P", "Sort the files by path, or by risk.", handler="toggle_order"),
+    _action(
         "diff.external",
         "Diff program",
         "D",
-        "external_diff",
-        "diff",
         "Show the file by the program of git's `diff.external`, such as difftastic.",
+        handler="external_diff",
         footer=6,
     ),
-    Action("diff.versions", "Versions", "V", "toggle_versions", "diff", "Show v1 against v2 of a revised proposal."),
-    Action("files.down", "Down", "j,down,right_curly_bracket", "cursor_down", "files", "Next file."),
-    Action("files.up", "Up", "k,up,left_curly_bracket", "cursor_up", "files", "Previous file."),
-    Action("files.open", "Open", "enter", "leave", "files", "On to the diff of the file.", footer=3),
-    Action("files.hide", "Hide", "F", "hide", "files", "Put the list away.", footer=2),
+    _action(
+        "diff.versions",
+        "Versions",
+        "V",
+        "Compare a revised proposal with its former version.",
+        handler="toggle_versions",
+    ),
+    _action("files.down", "Down", "j,down,right_curly_bracket", "Next file.", handler="cursor_down"),
+    _action("files.up", "Up", "k,up,left_curly_bracket", "Previous file.", handler="cursor_up"),
+    _action("files.open", "Open", "enter", "Go to the diff of the file.", handler="leave", footer=3),
+    _action("files.hide", "Hide", "F", "Hide the list.", footer=2),
 )
 
 
 IN_CHAT: tuple[Action, ...] = (
-    Action("chat.up", "Up", "up,k", "cursor_up", "chat", "To the entry above."),
-    Action("chat.down", "Down", "down,j", "cursor_down", "chat", "To the entry below."),
-    Action("chat.open", "Open", "enter", "open", "chat", "Unfold the entry; a card leads to the review.", footer=1),
-    Action("chat.page_up", "Page up", "pageup,ctrl+u", "page_up", "chat", "One screen up."),
-    Action("chat.page_down", "Page down", "pagedown,ctrl+d", "page_down", "chat", "One screen down."),
-    Action("chat.top", "Top", "home,g", "top", "chat", "To the first entry."),
-    Action("chat.bottom", "Newest", "end,G", "bottom", "chat", "To the end, and follow what comes.", footer=2),
-    Action("chat.copy", "Copy", "c", "copy_entry", "chat", "Copy the entry as it was written.", footer=5),
-    Action(
+    _action("chat.up", "Up", "up,k", "Go to the entry above.", handler="cursor_up"),
+    _action("chat.down", "Down", "down,j", "Go to the entry below.", handler="cursor_down"),
+    _action("chat.open", "Open", "enter", "Unfold the entry; a card leads to the review.", footer=1),
+    _action("chat.page_up", "Page up", "pageup,ctrl+u", "One screen up."),
+    _action("chat.page_down", "Page down", "pagedown,ctrl+d", "One screen down."),
+    _action("chat.top", "Top", "home,g", "Go to the first entry."),
+    _action("chat.bottom", "Newest", "end,G", "Go to the end and follow it.", footer=2),
+    _action("chat.copy", "Copy", "c", "Copy the entry as it was written.", handler="copy_entry", footer=5),
+    _action(
         "chat.interventions",
         "To the model",
         "i",
-        "toggle_interventions",
-        "chat",
         "Hide or show what signoff tells the model.",
+        handler="toggle_interventions",
     ),
-    Action(
-        "writing.send",
-        "Send",
-        "enter,ctrl+s,ctrl+enter",
-        "send",
-        "writing",
-        "Send or save what is written.",
-        footer=1,
+    _action("writing.send", "Send", "enter,ctrl+s,ctrl+enter", "Send or save the text.", footer=1),
+    _action("writing.close", "Close", "escape", "Close the field; the draft is kept.", footer=1),
+    _action("writing.newline", "New line", "shift+enter,ctrl+j", "Start a new line.", footer=3),
+    _action("writing.undo", "Undo", "ctrl+underscore", "Undo the last typed text."),
+    _action("composer.send", "Send", "enter", "Send the message.", footer=1),
+    _action("composer.newline", "New line", "shift+enter,ctrl+j", "Start a new line.", footer=3),
+    _action(
+        "composer.history", "History", "ctrl+r", "Search what you sent before.", handler="search_history", footer=5
     ),
-    Action("writing.close", "Close", "escape", "close", "writing", "Close the field; the draft is kept.", footer=1),
-    Action("writing.newline", "New line", "shift+enter,ctrl+j", "newline", "writing", "Start a new line.", footer=3),
-    Action("writing.undo", "Undo", "ctrl+underscore", "undo", "writing", "Take back what was typed last."),
-    Action("composer.send", "Send", "enter", "send", "composer", "Send the message.", footer=1),
-    Action(
-        "composer.newline", "New line", "shift+enter,ctrl+j", "newline", "composer", "Start a new line.", footer=3
-    ),
-    Action(
-        "composer.history",
-        "History",
-        "ctrl+r",
-        "search_history",
-        "composer",
-        "Search what you sent before.",
-        footer=5,
-    ),
-    Action("composer.undo", "Undo", "ctrl+underscore", "undo", "composer", "Take back what was typed last."),
-    Action("composer.editor", "Editor", "ctrl+g", "external_editor", "composer", "Write in $EDITOR."),
+    _action("composer.undo", "Undo", "ctrl+underscore", "Undo the last typed text."),
+    _action("composer.editor", "Editor", "ctrl+g", "Write in $EDITOR.", handler="external_editor"),
 )
 
 
 EVERYWHERE: tuple[Action, ...] = (
-    Action("app.palette", "Palette", "ctrl+p", "app.command_palette", "app", "Find any command by name.", footer=3),
-    Action("app.interrupt", "Interrupt", "escape", "app.interrupt", "app", "Stop the model at once."),
-    Action("app.focus_chat", "Chat", "f2", "app.focus_chat", "app", "Go to the chat.", priority=True, footer=4),
-    Action("app.focus_diff", "Diff", "f3", "app.focus_diff", "app", "Go to the diff.", priority=True, footer=4),
-    Action(
+    _action("app.palette", "Palette", "ctrl+p", "Find any command by name.", handler="app.command_palette", footer=3),
+    _action("app.interrupt", "Interrupt", "escape", "Stop the model at once.", handler="app.interrupt"),
+    _action("app.focus_chat", "Chat", "f2", "Go to the chat.", handler="app.focus_chat", priority=True, footer=4),
+    _action("app.focus_diff", "Diff", "f3", "Go to the diff.", handler="app.focus_diff", priority=True, footer=4),
+    _action(
         "app.focus_approvals",
         "Approvals",
         "f4",
-        "app.focus_approvals",
-        "app",
         "Go to the approvals.",
+        handler="app.focus_approvals",
         priority=True,
         footer=4,
     ),
-    Action(
+    _action(
         "app.help",
         "Help",
         "f1",
-        "app.command('help')",
-        "app",
         "All keys and commands.",
+        handler="app.command('help')",
         priority=True,
         command="help",
         footer=1,
     ),
-    Action(
+    _action(
         "app.quit",
         "Quit",
         "ctrl+q",
-        "app.quit",
-        "app",
-        "Leave signoff; nothing is lost.",
+        "Quit signoff; nothing is lost.",
+        handler="app.quit",
         priority=True,
         command="quit",
         footer=6,
     ),
-    Action(
+    _action(
         "app.suspend",
         "Suspend",
         "ctrl+z",
-        "app.suspend_process",
-        "app",
-        "Back to the shell for a while; `fg` comes back.",
+        "Suspend to the shell; `fg` comes back.",
+        handler="app.suspend_process",
         priority=True,
     ),
-    Action("app.new", "New session", "", "app.command('new')", "app", "Start afresh.", command="new"),
-    Action(
-        "app.sessions",
-        "Sessions",
-        "",
-        "app.command('sessions')",
-        "app",
-        "Pick an earlier session to go on with.",
-        command="sessions",
-    ),
-    Action(
-        "app.search",
+    _command("new", "New session", "Start a new session."),
+    _command("sessions", "Sessions", "Pick an earlier session to continue."),
+    _command(
+        "search",
         "Search",
-        "",
-        "app.command('search')",
-        "app",
         "Find what was said, proposed or read in any session of this workspace, and open it there.",
-        command="search",
-        argument="[WORDS]",
+        "[WORDS]",
     ),
-    Action(
+    _action(
         "app.todos",
         "To-do list",
         "ctrl+o",
-        "app.command('todos')",
-        "app",
-        "Unfold or fold what the model has still to do.",
+        "Show or hide the model's to-do list.",
+        handler="app.command('todos')",
         priority=True,
         command="todos",
     ),
-    Action(
-        "app.rename",
-        "Rename session",
-        "",
-        "app.command('rename')",
-        "app",
-        "Give this session a title of your own.",
-        command="rename",
-        argument="TITLE",
-    ),
-    Action(
-        "app.resume",
-        "Resume",
-        "",
-        "app.command('resume')",
-        "app",
-        "Go on with the session before this one, or with the one named.",
-        command="resume",
-        argument="[ID]",
-    ),
-    Action("app.fork", "Fork", "", "app.command('fork')", "app", "Go on in a copy of this session.", command="fork"),
-    Action(
-        "app.continue",
-        "Continue",
-        "",
-        "app.command('continue')",
-        "app",
-        "Open the gate and let the model go on; also after a failed request.",
-        command="continue",
-    ),
-    Action(
-        "app.model",
-        "Model",
-        "",
-        "app.command('model')",
-        "app",
-        "Choose another model of the endpoint.",
-        command="model",
-        argument="[NAME]",
-    ),
-    Action(
-        "app.effort",
+    _command("rename", "Rename session", "Give this session a title of your own.", "TITLE"),
+    _command("resume", "Resume", "Continue the previous session, or the one with this id.", "[ID]"),
+    _command("fork", "Fork", "Continue in a copy of this session."),
+    _command("continue", "Continue", "Open the gate and let the model continue; also after a failed request."),
+    _command("model", "Model", "Choose another model of the endpoint.", "[NAME]"),
+    _command(
+        "effort",
         "Reasoning effort",
-        "",
-        "app.command('effort')",
-        "app",
-        "How much the model is to reason before it answers; off leaves it to the server.",
-        command="effort",
-        argument="[off|none|minimal|low|medium|high|xhigh|max]",
+        "How much the model reasons before it answers; off leaves it to the server.",
+        "[off|none|minimal|low|medium|high|xhigh|max]",
     ),
-    Action(
-        "app.theme",
-        "Theme",
-        "",
-        "app.command('theme')",
-        "app",
-        "Choose another theme.",
-        command="theme",
-        argument="[NAME]",
-    ),
-    Action(
-        "app.gate",
+    _command("theme", "Theme", "Choose another theme.", "[NAME]"),
+    _command(
+        "gate",
         "Gate policy",
-        "",
-        "app.command('gate')",
-        "app",
         "When the gate closes: after every edit, or after N steps that stage one.",
-        command="gate",
-        argument="[every-edit|chain N]",
+        "[every-edit|chain N]",
     ),
-    Action(
-        "app.plan",
+    _command(
+        "plan",
         "Plan mode",
-        "",
-        "app.command('plan')",
-        "app",
-        "Let the model look and plan, and change nothing; again to end it.",
-        command="plan",
-        argument="[on|off]",
+        "Let the model read and plan without changing anything; run it again to end it.",
+        "[on|off]",
     ),
-    Action(
-        "app.worktree",
+    _command(
+        "worktree",
         "Review what is on disk",
-        "",
-        "app.command('worktree')",
-        "app",
         "Propose what is changed on disk against git's index: yes keeps it, no takes it back off the disk.",
-        command="worktree",
-        argument="[--all] [PATH …]",
+        "[--all] [PATH …]",
     ),
-    Action(
-        "app.from",
+    _command(
+        "from",
         "Review a commit",
-        "",
-        "app.command('from')",
-        "app",
         "Propose a commit, a branch, a range or a pull request.",
-        command="from",
-        argument="[--all] REF|A..B|URL|REMOTE REF",
+        "[--all] REF|A..B|URL|REMOTE REF",
     ),
-    Action(
-        "app.compact",
-        "Compact",
-        "",
-        "app.command('compact')",
-        "app",
-        "Make room in the model's context.",
-        command="compact",
-    ),
-    Action(
-        "app.export",
-        "Export",
-        "",
-        "app.command('export')",
-        "app",
-        "Write this session as Markdown to a file.",
-        command="export",
-        argument="[FILE]",
-    ),
-    Action(
-        "app.doctor",
-        "Doctor",
-        "",
-        "app.command('doctor')",
-        "app",
-        "Check what the endpoint honours.",
-        command="doctor",
-    ),
-    Action(
-        "app.verify",
-        "Verify",
-        "",
-        "app.command('verify')",
-        "app",
-        "Check that reviews cover the commits to be pushed.",
-        command="verify",
-    ),
-    Action(
-        "app.wire",
-        "Wire",
-        "",
-        "app.command('wire')",
-        "app",
-        "Show exactly what the last request said.",
-        command="wire",
-    ),
-    Action(
-        "app.settings",
-        "Settings",
-        "",
-        "app.command('settings')",
-        "app",
-        "Change settings and save them.",
-        command="settings",
-    ),
-    Action(
-        "app.interventions",
-        "Interventions",
-        "",
-        "app.command('interventions')",
-        "app",
-        "Show or hide what signoff tells the model.",
-        command="interventions",
-    ),
-    Action(
-        "app.trust",
-        "Trust",
-        "",
-        "app.command('trust')",
-        "app",
-        "Trust what files of the workspace would set and start, as they are now.",
-        command="trust",
-    ),
-    Action(
-        "app.mcp",
-        "MCP servers",
-        "",
-        "app.command('mcp')",
-        "app",
-        "MCP servers, their tools and logs; switch them on and off.",
-        command="mcp",
-    ),
-    Action(
-        "app.layout",
+    _command("compact", "Compact", "Summarise older messages to free context."),
+    _command("export", "Export", "Write this session as Markdown to a file.", "[FILE]"),
+    _command("doctor", "Doctor", "Check the endpoint: key, model, streaming, tools."),
+    _command("verify", "Verify", "Check that reviews cover the commits to be pushed."),
+    _command("wire", "Wire", "Show the last request exactly as it was sent."),
+    _command("settings", "Settings", "Change settings and save them."),
+    _command("interventions", "Interventions", "Show or hide what signoff tells the model."),
+    _command("trust", "Trust", "Trust the settings, commands and servers in this workspace's files as they are now."),
+    _command("mcp", "MCP servers", "MCP servers, their tools and logs; switch them on and off."),
+    _command(
+        "layout",
         "Diff layout",
-        "",
-        "app.command('layout')",
-        "app",
         "How the diff is laid out: by its width, unified or side by side.",
-        command="layout",
-        argument="[auto|unified|split]",
+        "[auto|unified|split]",
     ),
-    Action(
-        "app.wrap",
-        "Diff wrap",
-        "",
-        "app.command('wrap')",
-        "app",
-        "Whether long lines in the diff wrap.",
-        command="wrap",
-        argument="[on|off]",
-    ),
-    Action(
-        "app.skills",
-        "Skills",
-        "",
-        "app.command('skills')",
-        "app",
-        "What the model can read up on, and where it comes from.",
-        command="skills",
-    ),
-    Action(
-        "app.vim",
-        "Vim keys",
-        "",
-        "app.command('vim')",
-        "app",
-        "Vim's keys in the composer and where a proposed text is edited.",
-        command="vim",
-        argument="[on|off]",
-    ),
-    Action(
-        "app.keys",
-        "Keys",
-        "",
-        "app.command('keys')",
-        "app",
-        "The keys in force; the configuration can move each of them.",
-        command="keys",
-    ),
+    _command("wrap", "Diff wrap", "Whether long lines in the diff wrap.", "[on|off]"),
+    _command("skills", "Skills", "List the skills that the model can use, and their origin."),
+    _command("vim", "Vim keys", "Vim's keys in the composer and where a proposed text is edited.", "[on|off]"),
+    _command("keys", "Keys", "Show all keys; each can be changed in the configuration."),
 )
 
 
@@ -632,7 +409,6 @@ def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
     """The bindings of these scopes, each with its registry id so that a keymap can move it.
 
     Args:
-        scopes: Whose.
         through: The action of a widget that hands each of them on, by the name of its handler.
     """
     from textual.binding import Binding

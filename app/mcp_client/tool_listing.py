@@ -1,4 +1,4 @@
-"""Tool list of one server: fetched page by page, and again whenever the server says that it has changed."""
+"""Tool list of one server: fetched page by page, and again whenever the server reports a change."""
 
 import asyncio
 import hashlib
@@ -263,15 +263,7 @@ class ToolWithdrawn(Exception):
 
 
 class ToolListing:
-    """Tool list of one server; to be used on one event loop.
-
-    Args:
-        server: Its name.
-        seconds: In which it answers.
-        log: Takes lines on what is left out.
-        changed: Called when it is something else.
-        remembered: What it offered when it ran last.
-    """
+    """Tool list of one server; to be used on one event loop."""
 
     def __init__(
         self,
@@ -335,7 +327,7 @@ class ToolListing:
             self.offers = ()
 
     def follow(self, connection: Connection) -> None:
-        """Ask again over this connection whenever the server says that its tools are others."""
+        """Fetch the list again over this connection whenever the server reports a change."""
         self._connection = connection
         self._ask_again()
 

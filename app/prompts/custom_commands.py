@@ -14,7 +14,8 @@ from typing import get_args
 from app.config.config_tables import Effort
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 LONGEST_MESSAGE = 500_000
@@ -28,10 +29,13 @@ _PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 class CommandUnusable(Exception):
-    """A command cannot be called, or not with these arguments; the message is one line that says why."""
+    """A command cannot be called, or not with these arguments; the message is one line that says why.
+
+    Args:
+        untrusted: For want of the user's trust.
+    """
 
     def __init__(self, message: str, *, untrusted: bool = False) -> None:
-        """`untrusted`: for want of the user's trust."""
         super().__init__(message)
         self.untrusted = untrusted
 
@@ -84,9 +88,7 @@ def read_command(name: str, path: str, content: bytes, *, takes_model: bool = Tr
     """Return the command that a file defines.
 
     Args:
-        name: what it is called by.
         path: its file, for the user's eyes.
-        content: of the file.
         takes_model: whether a `model` in it is one of ours: other programs name models of their own endpoint.
     """
     try:
@@ -294,14 +296,7 @@ class CommandCatalogue:
 def build_catalogue(
     user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
 ) -> CommandCatalogue:
-    """Merge commands: signoff's own names first, then the user's, then the workspace's.
-
-    Args:
-        user: the user's.
-        workspace: those that the workspace brings along.
-        built_in: the names of signoff's own.
-        trusted: whether the user trusts the workspace's as they are.
-    """
+    """Merge commands: signoff's own names first, then the user's, then the workspace's."""
     problems = [*user.problems, *(workspace.problems if trusted else ())]
     found: dict[str, CustomCommand] = {}
     for command in (*user.commands, *(workspace.commands if trusted else ())):

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.journal.journal import effective_records
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
-from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.models import (
+    DecisionResult,
+    FileDiff,
+    FileVersion,
+    Proposal,
+    ProposalState,
+    compute_state,
+    set_state,
+)
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
@@ -28,9 +36,8 @@ if TYPE_CHECKING:
     from app.proposals.decide.workspace_versions import WorkspaceVersions
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
-    from app.proposals.values.decision_results import DecisionResult
     from app.proposals.values.record_entries import RecordingStore
-    from app.sandbox.captured_changes import PathChange
+    from app.sandbox.captured_changes import PathChange, Pending
 
 
 class ProposalService:
@@ -38,6 +45,11 @@ class ProposalService:
 
     Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
     line for the user; after an error everything is as it was before.
+
+    Args:
+        lock_path: A file outside the workspace, the same for every process that works on it.
+        in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
+        permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
     """
 
     def __init__(
@@ -50,16 +62,6 @@ class ProposalService:
         in_use: Callable[[], bool] = lambda: False,
         permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,
     ) -> None:
-        """Open the proposal service; nothing is read or written yet.
-
-        Args:
-            workspace: Whose proposals.
-            store: Where they are kept.
-            lock_path: A file outside the workspace, the same for every process that works on it.
-            filesystem: The disk, if not the real one.
-            in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
-            permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
-        """
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
         # More than what tools may read: what a command makes of a large file is kept as a whole.
@@ -88,7 +90,7 @@ class ProposalService:
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
-        """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        """Return both texts of each file by path: what a decision is about, or was about."""
         from app.proposals.decide.patch_export import file_diff
 
         proposal = self.get(proposal_id)
@@ -110,7 +112,6 @@ class ProposalService:
         """Return the trees for the checks of a waiting proposal: with an approval, and without.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Those that the approval would name; None for all that is pending.
         """
         from app.proposals.decide.workspace_versions import proposal_trees
@@ -118,6 +119,18 @@ class ProposalService:
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
         return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
+
+    def tree_with(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
+        """Return what lies over the disk where just these hunks of a waiting proposal are in force.
+
+        Args:
+            proposal_id: A waiting one.
+            chosen: Ids of hunks, and paths of files without hunks; with none, it is as without the proposal.
+        """
+        from app.proposals.decide.workspace_versions import tree_with
+
+        proposal = self._proposals.get_pending(proposal_id)
+        return tree_with(self._store, Contents(self._store), self._reader, proposal, chosen)
 
     def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """Return the trees for the checks of a draft, as if it were a proposal."""
@@ -128,19 +141,18 @@ class ProposalService:
     # Staging
 
     def draft(self, session_id: str, proposal_id: str = "") -> "Draft":
-        """An empty draft for the edits of one step; with the id of its proposal, if that was told already."""
+        """Return an empty draft for the edits of one step; `proposal_id` if it was reserved already."""
         from app.proposals.stack.draft import Draft
 
         reserve = self._store.next_proposal_id
         return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
     def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
-        """Make a draft a pending proposal, stacked on those that wait.
+        """Make a draft a pending proposal, stacked on the waiting ones.
 
-        If there is a proposal of the draft's id, the draft holds all of it and more: it takes its place.
+        A proposal with the draft's id is replaced: the draft holds all of its edits and more.
 
         Args:
-            draft: With edits, and their origin.
             summary: One line; empty for the model's own words.
             answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
                 stands in for the first of them whose files it touches.
@@ -154,10 +166,9 @@ class ProposalService:
             return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
-        """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
+        """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
 
         Args:
-            text: The patch.
             everything: Of what is on disk, also what was approved before.
 
         Raises:
@@ -189,12 +200,10 @@ class ProposalService:
         without: Sequence[str] = (),
         everything: bool = False,
     ) -> Proposal:
-        """Make changes that were found in git a proposal, without the hunks that were approved before.
+        """Stage changes that were found in git, without hunks that were approved before.
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
-            origin: Where they come from.
-            summary: One line.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
             everything: Also what was approved before.
@@ -229,12 +238,9 @@ class ProposalService:
             )
 
     def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
-        """Put the user's text in the place of what a waiting proposal would write to a file.
+        """Replace what a waiting proposal would write to a file with the user's text.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
-            text: All of it.
             revision: The one that the text was made of; None for the one that is stored.
 
         Raises:
@@ -252,10 +258,9 @@ class ProposalService:
             return self.get(proposal.id)
 
     def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
-        """A file of a stale proposal that does not fit what is there now.
+        """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
-            proposal_id: A waiting one.
             path: The file to prefer, if it is among them.
             unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
 
@@ -272,13 +277,11 @@ class ProposalService:
     def resolve(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
-        """Put the user's answer to a conflict in the place of what a waiting proposal would make of a file.
+        """Resolve a conflict of a waiting proposal with the user's answer.
 
-        The file is based on what is there now from then on; the others are re-based as ever.
+        The file is then based on the disk; the other files are re-based as usual.
 
         Args:
-            proposal_id: A waiting one.
-            path: The file in it.
             answer: Its whole text, or the side that is taken as a whole.
             seen: What was there when the user was shown the conflict (`FileConflict.disk`).
 
@@ -300,11 +303,6 @@ class ProposalService:
 
     def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
-
-        Args:
-            proposal_id: A waiting one.
-            lines: Those lines.
-            revision: The one that was shown.
 
         Raises:
             ChangedSinceSeen: the numbers of the lines are those of another revision.
@@ -332,18 +330,15 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
+    ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
         A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
         hunks fit the disk with their context as shown. The other one is then re-based.
 
         Args:
-            proposal_id: A waiting one.
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
             revision: The one that was shown; None for the one that is stored.
-            feedback: The user's words, kept in one piece with the decision.
-            comments: The user's words on single lines.
             circumstances: What the user had before them, for the record.
             images: What the user attached to the words; their bytes are stored.
 
@@ -353,20 +348,16 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
+        from app.proposals.decide import decision_outcomes, reopening
 
         with self._proposals.writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep_part(self._contents, proposal, choice)
+                outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
-                started = starting_versions(
-                    self._contents, proposal, effective_records(self._proposals.records(proposal))
-                )
+                records = self._proposals.records(proposal)
+                started = reopening.starting_versions(self._contents, proposal, records)
                 outcome = decision_outcomes.approve(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
@@ -392,11 +383,11 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         revision: int | None = None,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
-        """Discard a proposal, or a part of it; those stacked on it are re-based.
+    ) -> DecisionResult:
+        """Deny a proposal, or a part of it; proposals stacked on it are re-based.
 
-        Nothing on disk changes, unless the proposal is of what is on disk: then it is taken back off the disk,
-        exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
+        Nothing on disk changes, unless the proposal is about changes already on disk: they are reverted exactly as
+        shown, or nothing is. The arguments and exceptions are those of `approve`.
         """
         with self._proposals.writing():
             proposal = self._proposals.get_pending(proposal_id)
@@ -404,8 +395,8 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
-        """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
+        """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
         last, while others wait, become pending again first.
@@ -419,7 +410,7 @@ class ProposalService:
         with self._proposals.writing():
             return undo(self._proposals, proposal_id, circumstances)
 
-    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
+    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
@@ -439,10 +430,7 @@ class ProposalService:
     # The world
 
     def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
-        """Re-base what waits onto the disk as it is now.
-
-        Args:
-            paths: What changed; None for anything.
+        """Re-base pending proposals onto the present disk.
 
         Returns:
             The proposals that are different now.
@@ -451,7 +439,7 @@ class ProposalService:
             return self._proposals.restack(paths)
 
     def watched_paths(self) -> set[str]:
-        """Return the paths whose change on disk matters to a pending proposal."""
+        """Return the paths that pending proposals depend on."""
         return {
             path
             for proposal in self.pending()
@@ -461,7 +449,7 @@ class ProposalService:
         }
 
     def recover(self) -> list[str]:
-        """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
+        """Finish an interrupted apply; return one line for each that was rolled back or forward."""
         return self._proposals.recover()
 
     def wait_until_written(self) -> None:
@@ -482,7 +470,7 @@ class ProposalService:
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
-        """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
+        """Return a pending proposal re-based on the present; raises ChangedSinceSeen if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
@@ -490,7 +478,7 @@ class ProposalService:
         return proposal
 
     def _stale_words(self, proposal: Proposal) -> str:
-        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        """Return why a stale proposal could not be approved, for the model."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
         from app.proposals.decide.conflicts import stale_explanation
@@ -508,19 +496,15 @@ class ProposalService:
         comments: Sequence[LineComment] = (),
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
-    ) -> "DecisionResult":
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
-        from app.proposals.decide.reopening import starting_versions
-        from app.proposals.values.decision_results import DecisionResult
+    ) -> DecisionResult:
+        from app.proposals.decide import decision_outcomes, reopening
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
-            started = starting_versions(
-                self._contents, proposal, effective_records(self._proposals.records(proposal))
-            )
+            records = self._proposals.records(proposal)
+            started = reopening.starting_versions(self._contents, proposal, records)
             outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:

@@ -1,22 +1,23 @@
-"""What the record says of a commit, or of what is about to be one: for trailers and for notes."""
+"""Record entries of a commit, or of the next one: for trailers and for notes."""
 
 import hashlib
 import json
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.attestation.commit_verification import repository_roots
-from app.attestation.review_notes import add_reviews
+from app.attestation.review_notes import add_reviews, join_fetched
 from app.attestation.review_policy import committed_policy
 from app.attestation.signatures import sign, signing_key
 from app.attestation.statement import (
     ReviewCheck,
     ReviewedFile,
+    ReviewEvidence,
     ReviewOrigin,
     SignedReview,
     hunk_digests,
@@ -24,7 +25,7 @@ from app.attestation.statement import (
     make_statement,
     pre_authentication,
 )
-from app.git.blobs import BlobPair, git_mode, parse_raw_diff
+from app.git.blobs import BlobPair, checked_out_files, git_blob, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, git_identity
 from app.proposals.decide.commit_trailers import (
@@ -36,10 +37,12 @@ from app.proposals.decide.commit_trailers import (
     entry_trailers,
     format_ranges,
 )
+from app.proposals.values.decision_facts import EvidenceFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
-from app.proposals.values.record_entries import RecordEntry, blob_id
+from app.proposals.values.record_entries import RecordedFile, RecordEntry, blob_id
 from app.runtime.open_workspace import OpenWorkspace
+from app.sandbox.captured_changes import Leaf
 from app.storage.record_store import RecordStore
 
 NOTES = "refs/notes/signoff"
@@ -65,7 +68,7 @@ class CommitNotes:
 
 
 def staged_trailers(runtime: OpenWorkspace) -> list[str]:
-    """The trailers for what is in the index: of each decision that brought a file to what it is there.
+    """Return the trailers for the index: one for each decision that led a file to its content there.
 
     Raises:
         GitFailed: there is no repository.
@@ -86,13 +89,13 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
 
 
 def commit_reviewed(runtime: OpenWorkspace, proposal: Proposal) -> str:
-    """Commit what a proposal wrote, with the trailers that the record gives; its id. Raises CommitFailed."""
+    """Commit the files that a proposal wrote, with the record's trailers; return the id. Raises CommitFailed."""
     entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
     return commit_proposal(runtime.workspace.root, proposal, trailers=entry_trailers(entries[-1]) if entries else ())
 
 
 def reviewed_commits(root: Path, most: int) -> list[str]:
-    """The latest commits whose trailers name a review, the newest first; none outside a repository."""
+    """Return the latest commits whose trailers name a review, the newest first; none outside a repository."""
     words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
@@ -106,10 +109,9 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
 
 
 def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
-    """Write what the record says of commits into git's notes, and sign it once.
+    """Write the record's entries of commits into git's notes, and sign them once.
 
     Args:
-        runtime: The open workspace.
         name: A commit, or a range as `git log` takes it; commits of it that the record does not know get no note.
         git_ai: Whether also in the format of git-ai.
         denials: Whether with the numbers of the hunks that were denied.
@@ -124,8 +126,8 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         for commit in commits_of(borrowed, name):
-            raw = borrowed.query(*_DIFFERENCE, commit)
-            if not (found := _steps(runtime, borrowed, parse_raw_diff(raw))):
+            changed = parse_raw_diff(borrowed.query(*_DIFFERENCE, commit))
+            if not (found := _steps(runtime, borrowed, changed)):
                 continue
             entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
             document = {
@@ -139,11 +141,12 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
                 lines += attributed
             noted.append(commit)
             files += len(found)
-            signed |= entries
+            signed |= {entry.number: entry for entry in _own_entries(changed, found)}
         if not noted:
+            join_fetched(borrowed)
             return None
         reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
-        statement = sign_reviews(borrowed, noted[-1], reviews)
+        statement = sign_reviews(borrowed, reviews)
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
 
@@ -160,41 +163,34 @@ def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
     return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
-def sign_reviews(borrowed: BorrowedRepository, commit: str, reviews: Sequence[SignedReview]) -> str:
+def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
     """Sign decisions with the key that git signs with; return the id of the statement, empty without a key.
 
-    The commit says which repository they are of.
+    HEAD says which repository they are of.
 
     Raises:
         GitFailed: the key cannot sign, or the notes cannot be written.
     """
     if (key := signing_key(borrowed)) is None:
         return ""
-    name = committed_policy(borrowed, commit).repository
-    repository = [name] if name else repository_roots(borrowed, commit)
+    head = borrowed.resolve("HEAD")
+    name = committed_policy(borrowed, head).repository
+    repository = [name] if name else []
+    if not (name and borrowed.shallow_commits):
+        repository += repository_roots(borrowed, head)
     payload = make_statement(repository, reviews)
     return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
 
 
 def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
     """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
-    files = []
-    for file in entry.files:
-        try:
-            base, result = (
-                runtime.proposals.blob(sha) if sha else b"" for sha in (file.base_sha256, file.result_sha256)
-            )
-        except KeyError:
-            base = result = b""  # Their contents were pruned: the hunks are not known any more.
-        blobs, modes = (file.base, file.result), (_git_mode(file.base_mode), _git_mode(file.result_mode))
-        files.append(_reviewed_file(borrowed, file.path, blobs, modes, (base, result)))
     return SignedReview(
         reviewer=entry.who,
         time=round(entry.time),
         result=entry.decision,
         proposal=entry.proposal,
         origin=_signed_origin(entry.origin),
-        files=tuple(files),
+        files=tuple(_recorded_file(runtime, borrowed, file) for file in entry.files),
         approved=entry.hunks.approved,
         hunks=entry.hunks.count,
         edited=entry.edited,
@@ -203,20 +199,26 @@ def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry:
             ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale)
             for check in entry.circumstances.checks
         ),
+        evidence=_signed_evidence(entry.circumstances.evidence),
         entry=entry.number,
         previous=entry.before,
     )
 
 
+def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
+    """What was known of the hunks, as it is signed."""
+    return tuple(
+        ReviewEvidence(path=one.path, hunk=one.hunk, verdict=one.verdict, tests=one.tests, check=fact.check)
+        for one in (fact.hunks if fact is not None else ())
+        if fact is not None
+    )
+
+
 def waiting_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal) -> SignedReview:
     """Return the approval of a whole proposal that waits, as it is signed; nothing records it here."""
-    files = []
-    for change in runtime.service.as_changes(proposal.id):
-        leaves = (change.before, change.after)
-        blobs = [blob_id(leaf.data, borrowed.hash_name) if leaf else "" for leaf in leaves]
-        modes = [git_mode(leaf.mode, link=leaf.is_link) if leaf else "" for leaf in leaves]
-        contents = [leaf.data if leaf else b"" for leaf in leaves]
-        files.append(_reviewed_file(borrowed, change.path, blobs, modes, contents))
+    lead = f"{borrowed.folder}/" if borrowed.folder else ""
+    changes = runtime.service.as_changes(proposal.id)
+    files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(
         reviewer=git_identity(runtime.workspace.root),
@@ -236,18 +238,38 @@ def _signed_origin(origin: Origin) -> ReviewOrigin:
     return ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
 
 
-def _reviewed_file(
-    borrowed: BorrowedRepository, path: str, blobs: Sequence[str], modes: Sequence[str], contents: Sequence[bytes]
-) -> ReviewedFile:
-    """Return a file as it is signed; of each pair the first is before the change, empty for no file."""
-    path = f"{borrowed.folder}/{path}" if borrowed.folder else path
-    hunks = hunk_digests(path, contents[0], contents[1], borrowed.hash_name) if all(blobs) else []
+def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
+    """Return a file of the record as it is signed."""
+    path = f"{borrowed.folder}/{file.path}" if borrowed.folder else file.path
+    base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
+    sides = ((file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode))
+    try:
+        before, after = (
+            Leaf(runtime.proposals.blob(sha), int(mode or "644", 8)) if sha else None for sha, mode in sides
+        )
+    except KeyError:
+        # Their contents were pruned: the hunks are not known any more.
+        return ReviewedFile(
+            path=path, base=file.base, result=file.result, base_mode=base_mode, result_mode=result_mode
+        )
+    reviewed = _reviewed_file(borrowed, path, before, after)
+    return reviewed.model_copy(update={"base_mode": base_mode, "result_mode": result_mode})
+
+
+def _reviewed_file(borrowed: BorrowedRepository, path: str, before: Leaf | None, after: Leaf | None) -> ReviewedFile:
+    """Return a file as it is signed; None for no file."""
+    sides = [
+        (*git_blob(borrowed, path, leaf), git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
+        for leaf in (before, after)
+    ]
+    (base, old, base_mode), (result, new, result_mode) = sides
+    hunks = hunk_digests(path, old, new, borrowed.hash_name) if base and result else []
     return ReviewedFile(
         path=path,
-        base=blobs[0],
-        result=blobs[1],
-        base_mode=modes[0],
-        result_mode=modes[1],
+        base=base,
+        result=result,
+        base_mode=base_mode,
+        result_mode=result_mode,
         hunks=tuple(digests for _, digests in hunks),
     )
 
@@ -265,12 +287,19 @@ def _steps(
 ) -> dict[str, list[FileDecision]]:
     """The decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
+    known = {file.path for entry in entries for file in entry.files}
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     found: dict[str, list[FileDecision]] = {}
     for pair in changed:
         if pair.path.startswith(lead):
             blob = pair.after.blob if pair.after else ""
-            if steps := decisions_leading_to(entries, pair.path.removeprefix(lead), blob):
+            path = pair.path.removeprefix(lead)
+            steps = decisions_leading_to(entries, path, blob)
+            if not steps and pair.after and path in known:
+                # The record knows it as it is on disk, which git may have converted.
+                for leaf in checked_out_files(borrowed, [pair.after], runtime.workspace.read_limit).values():
+                    steps = decisions_leading_to(entries, path, blob_id(leaf.data))
+            if steps:
                 found[pair.path] = steps
     return found
 
@@ -280,7 +309,7 @@ def _by_number(item: tuple[str, RecordEntry]) -> int:
 
 
 def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
-    """A decision for others: no words of anybody's, and of what was denied only with `denials`."""
+    """Return a decision in a form for others: without anybody's words, and denied hunks only with `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
     told: dict[str, Any] = {
@@ -299,6 +328,17 @@ def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
         "entry": entry.number,
     }
     return told
+
+
+def _own_entries(changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]) -> Iterator[RecordEntry]:
+    """Yield the decisions that lead from a commit's parents to it; those before were signed with earlier ones."""
+    for path, steps in found.items():
+        starts = {pair.before.blob if pair.before else "" for pair in changed if pair.path == path}
+        for step in reversed(steps):
+            yield step.entry
+            starts.discard(step.file.base)
+            if not starts:
+                break
 
 
 def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecision]]) -> tuple[str, int]:
@@ -332,7 +372,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
 
 
 def _prompt(entry: RecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
-    """The key of the model's work that a decision let through; empty for a person's."""
+    """Return the key of the model's work behind an approved decision; empty for a person's work."""
     assisted = assistant_name(entry.origin)
     if assisted is None:
         return ""

@@ -1,19 +1,16 @@
-"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+"""Proposals from git or from the disk, and proposals pushed to git."""
 
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
-from app.attestation.review_policy import allowed_signers, committed_policy
-from app.attestation.signatures import SignatureVerifier
+from app.attestation.review_policy import committed_policy
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, create_commit, range_changes
+from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
 from app.git.run_git import GitFailed
-from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
@@ -41,10 +38,9 @@ class PushedProposal:
 def stage_worktree(
     runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
-    """A proposal, in reverse, of what is changed on disk; and the files that were left out of it, with reasons.
+    """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
-        runtime: The open workspace.
         paths: To which it is limited; none for all.
         against: A commit; empty for the index.
         everything: Also what was approved before.
@@ -69,7 +65,6 @@ def stage_commits(
     """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
 
     Args:
-        runtime: The open workspace.
         words: A reference, a range or an address; or a remote and a reference.
         everything: Also what was approved before.
 
@@ -90,11 +85,9 @@ def stage_commits(
 def push_proposal(
     runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool, sign: bool = False
 ) -> PushedProposal:
-    """Put a proposal on a reference of another repository, as a commit on top of HEAD.
+    """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
-        runtime: The open workspace.
-        proposal_id: Which one.
         remote: A name or an address; empty for the remote that there is.
         name: Under which it is put there; empty for the proposal's id.
         force: Whether what is there goes.
@@ -112,11 +105,12 @@ def push_proposal(
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
-        entries = [entry for entry in RecordStore(runtime.database, runtime.name).entries(proposal.id) if entry.files]
-        reviews = [recorded_review(runtime, borrowed, entry) for entry in entries] if is_written_by(entries) else []
+        entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
+        written = [entry for entry in entries if entry.writes and entry.files] if is_written_by(entries) else []
+        reviews = [recorded_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
             reviews = [waiting_review(runtime, borrowed, proposal)]
-        signed = bool(reviews) and bool(sign_reviews(borrowed, borrowed.resolve("HEAD"), reviews))
+        signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(
                 f"{proposal.id} is pushed, but git has no key to sign with: set gpg.format and user.signingkey."
@@ -127,18 +121,15 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
-    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+    """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
-        runtime: The open workspace.
         words: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
         picked = find_target(borrowed, list(words))
         head = borrowed.resolve("HEAD")
-        policy = committed_policy(borrowed, head).model_copy(update={"people": 1, "paths": ()})
-        keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time.time())
-        verifier = CommitVerifier(borrowed, policy, keys)
+        verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
             for file in verifier.reviews_of(picked.base, picked.tip)
@@ -148,7 +139,7 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
 
 
 def _git_origin(found: CommitChanges) -> str:
-    """Where it comes from: as it was named, which commit it is, by whom."""
+    """Return the origin in words: the name, the commit and its author."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
     count = f"{plural(found.count, 'commit')} " if found.count > 1 else ""

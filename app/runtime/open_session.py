@@ -23,8 +23,7 @@ from app.llm.capabilities.model_list import ListedModel
 from app.llm.client import ModelClient
 from app.proposals.files.proposal_watcher import ProposalWatcher
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import connect, list_models, make_committer, open_session, turn_settings
@@ -59,12 +58,7 @@ class StoredDraft(BaseModel):
 
 
 class DraftStore:
-    """Keeps the drafts of the sessions of one workspace; use it on one event loop.
-
-    Args:
-        sessions: The store.
-        failed: Receives a line for the user when a draft could not be stored.
-    """
+    """Keeps the drafts of the sessions of one workspace; use it on one event loop."""
 
     def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
         self._sessions = sessions
@@ -78,7 +72,6 @@ class DraftStore:
         """Return the stored draft of a session.
 
         Args:
-            session_id: the session.
             fresh: the session is new: it takes over the draft that a dead process left in a session without messages.
         """
         await self.flush()
@@ -157,10 +150,9 @@ _LONGEST_PAUSE = 60.0
 
 
 class UnrecordedDecisions:
-    """Records decisions of any process that have no record yet; while the store fails, it tries again and again.
+    """Records decisions of any process that are not recorded yet; repeats while the store fails.
 
     Args:
-        runtime: The open workspace.
         here: Returns the session whose model is told of proposals that belong to no session.
         patience: Seconds that a living process has between a decision and its record.
     """
@@ -204,10 +196,7 @@ class SessionlessDecisions(DecisionService):
     """Decides while no session is open; the proposing agent or session reads the decision later.
 
     Args:
-        runtime: The open workspace.
         commit: Returns the function that commits an approved proposal; None if the settings don't ask for it.
-        changed: Receives the ids of changed proposals.
-        tell: Receives a line for the user.
     """
 
     def __init__(
@@ -253,13 +242,7 @@ _HOOKS_AT_THE_END = 1.0
 
 
 class OpenSession:
-    """The open session of one workspace: one session and one model at a time.
-
-    Args:
-        runtime: The open workspace.
-        settings: The merged settings; `connect` replaces them.
-        subscriber: Receives every update of the open session.
-    """
+    """The open session of one workspace: one session and one model at a time."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
         self.runtime = runtime
@@ -288,7 +271,7 @@ class OpenSession:
 
     @property
     def decisions(self) -> DecisionService:
-        """The service that executes the user's decisions: the session, or one that works without a session."""
+        """Return the service that executes the user's decisions: the session, or one without a session."""
         if self.session is not None:
             return self.session
         return SessionlessDecisions(

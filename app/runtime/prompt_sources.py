@@ -35,10 +35,6 @@ _TOLD = "told of commands"
 def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
     """All commands as their files are now; blocks.
 
-    Args:
-        runtime: the open workspace.
-        built_in: names that are signoff's own.
-
     Raises:
         StorageError: whether the workspace's are trusted cannot be read.
     """
@@ -48,7 +44,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
 
 
 def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
-    """A line about commands that await the user's trust; empty if there are none, or the user was told of these.
+    """Return a line about commands that wait for the user's trust; empty if there are no new ones.
 
     Raises:
         StorageError: it cannot be kept that the user was told.

@@ -1,6 +1,6 @@
-"""The report of a review: what was proposed, what was decided on it and why, to send to somebody."""
+"""The report of a review, to send to others: proposed changes, decisions and reasons."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -49,6 +49,14 @@ class ReviewReport:
             ("Staged", format_time(self.proposal.created)),
             *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
+
+    @property
+    def evidence(self) -> Mapping[int, str]:
+        """Return what was known of each hunk when it was decided last, in words, by the number of the hunk."""
+        for decision in reversed(self.decisions):
+            if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
+                return {one.hunk: one.words for one in fact.hunks}
+        return {}
 
     @property
     def comments(self) -> Sequence[LineComment]:
@@ -117,7 +125,11 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
         facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
     elif seen.unseen_lines == 0:
         facts.append("every changed line was on screen")
-    return [*facts, *(f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks)]
+    facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks]
+    if (found := seen.evidence) is not None:
+        facts.append(f"without each hunk, by {found.check} ({found.selection}):")
+        facts += [f"hunk {one.hunk} of {one.path}: {one.words}" for one in found.hunks]
+    return facts
 
 
 def as_markdown(found: ReviewReport) -> str:
@@ -165,7 +177,7 @@ def question_heading(one: SideExchange) -> str:
 
 
 def answer_heading(one: SideExchange) -> str:
-    """Who answered, and whether that is all."""
+    """Return the heading of an answer: its author, and whether it is complete."""
     if one.answer is None or not one.answered:
         return "No answer came"
     state = "" if one.answer.state == "complete" else f" ({one.answer.state})"

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from app.agent.decision_service import change_events, owner_session
+from app.agent.decision_service import change_events, decision_event, owner_session
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkFact, LastDecision
-from app.proposals.values.models import HunkState, Proposal, ProposalState, state_words
+from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, state_words
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
@@ -23,11 +23,10 @@ PATIENCE = 10.0
 
 
 def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
-    """Finish or roll back what was being written, stage what hooks have taken, and record decisions that were carried
+    """Finish or roll back interrupted writes, stage edits that hooks captured, and record decisions that were carried
     out but not recorded.
 
     Args:
-        runtime: the open workspace.
         patience: seconds after which a decision without a record is held to be left over.
 
     Returns:
@@ -46,14 +45,14 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
 
 
 def recover_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
-    """Recover, and have every line told; also what turns out later."""
+    """Recover the workspace, and report every line, also of later findings."""
     runtime.service.tell = tell
     for line in recover(runtime):
         tell(line)
 
 
 def was_interrupted(log: Sequence[Event]) -> bool:
-    """Whether the log ends in the middle of a turn, and the user was not told yet; for a session that nobody runs."""
+    """Return whether the log ends within a turn and the user was not told; for a session that no process runs."""
     for event in reversed(log):
         match event:
             case TurnStarted():
@@ -66,10 +65,9 @@ def was_interrupted(log: Sequence[Event]) -> bool:
 
 
 def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
-    """Record the decisions that were carried out and not recorded, oldest first, with all that the user said.
+    """Record decisions that were carried out and not recorded, oldest first, with all of the user's words.
 
     Args:
-        runtime: the open workspace.
         patience: as for `recover`.
         here: the session whose model is told of proposals that come from none.
 
@@ -82,7 +80,7 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded(patience):
         proposal = runtime.service.get(proposal_id)
-        record_decision(runtime, decision_event(proposal, last), here=here)
+        record_decision(runtime, unrecorded_event(proposal, last), here=here)
         state = "waiting again" if last.decision == Decision.REOPENED else state_words(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
@@ -91,11 +89,9 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
 def record_decision(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
 ) -> None:
-    """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
+    """Write a decision to the session of its proposal, and the changes that followed to their sessions.
 
     Args:
-        runtime: the open workspace.
-        decided: the decision.
         changed: other proposals that were re-based or turned stale because of it.
         here: the session for a proposal that comes from none.
     """
@@ -109,28 +105,18 @@ def record_decision(
             runtime.sessions.append(owner, events)
 
 
-def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
-    """The event of a decision that is not recorded yet, from what is kept with the proposal as it stands now."""
-    every = tuple(change.stat for change in proposal.files)
-    return ProposalDecided(
-        proposal=proposal.id,
-        decision=Decision(last.decision),
-        files=last.files or every,
-        hunks=tuple(_hunk_facts(proposal, last)) if last.hunks else (),
-        feedback=last.feedback,
-        comments=last.comments,
-        images=last.images,
-        still_pending=proposal.state.is_pending,
-        denied_in_part=proposal.denied_in_part,
-        stale=last.stale,
-        number=last.number,
-        origin=proposal.origin,
-        on_disk=proposal.on_disk,
+def unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+    """Return the event of an unrecorded decision, from what is kept with the proposal."""
+    files = last.files or tuple(change.stat for change in proposal.files)
+    result = DecisionResult(proposal, files, tuple(_hunk_facts(proposal, last)) if last.hunks else ())
+    event = decision_event(
+        result, Decision(last.decision), feedback=last.feedback, comments=last.comments, images=last.images
     )
+    return event.model_copy(update={"stale": last.stale, "number": last.number})
 
 
 def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
-    """What became of the hunks: those that the decision was about, and those that still wait."""
+    """Yield the outcome of the hunks: of those decided, and of those that still wait."""
     landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
@@ -143,7 +129,7 @@ def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
 
 
 def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
-    """Stage what is not staged yet.
+    """Stage captured edits that are not staged yet.
 
     Returns:
         A line for the user for each that could not be; it is tried again whenever somebody looks.

@@ -78,8 +78,6 @@ class FileLease:
     """A lease on a file until `close`: another program that opens the file waits until then.
 
     Args:
-        folder: An open folder.
-        name: A regular file in it.
         exclusive: Fail also if another program reads the file.
 
     Raises:

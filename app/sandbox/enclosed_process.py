@@ -62,7 +62,6 @@ def process_limits(megabytes: int | None = None, processes: int = PROCESSES) -> 
 
     Args:
         megabytes: Of memory; three quarters of the machine's if not given.
-        processes: Processes and threads.
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = machine * 3 // 4 if megabytes is None else min(megabytes * _MEGABYTE, machine)
@@ -120,9 +119,6 @@ async def run_enclosed(
         steps: As its arguments.
         program: The absolute path of the program, and its arguments.
         environment: All of its variables, the marker among them.
-        seconds: Its time limit.
-        output: Takes what it prints.
-        limits: Of its memory and its processes.
         hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
 
     Raises:
@@ -295,9 +291,7 @@ async def start_persistent(
     Args:
         steps: The steps of `sandbox_init.py`; without any it runs without a namespace.
         program: The absolute path of the program, and its arguments.
-        folder: The folder to run it in.
         environment: All of its variables, the marker among them.
-        limits: Limits of its memory and its processes.
 
     Raises:
         StartFailed: The system would not start it.

@@ -73,7 +73,6 @@ def command_environment(environment: Mapping[str, str], marker: str, named: Coll
     """Return the variables for a command.
 
     Args:
-        environment: The program's own environment.
         marker: Unique text that identifies the processes of this command.
         named: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
     """

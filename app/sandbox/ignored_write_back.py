@@ -90,7 +90,7 @@ class _Leaf:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nobody has written to the file that was replaced."""
+        """Return whether the replaced file was not written to."""
         if self.lease is not None and not self.lease.is_unbroken:
             return False
         if self.replaced is None or self.there is None:
@@ -163,7 +163,6 @@ class IgnoredWriter:
         """Write the entries of a folder.
 
         Args:
-            at: The folder.
             tops: The names to write, each with the ignored path that it is part of; None for all names.
         """
         _check_depth(at.path)
@@ -236,7 +235,7 @@ class IgnoredWriter:
         return True
 
     def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
-        """Move a new folder to the workspace as a whole; False if somebody else has made one by now."""
+        """Move a new folder to the workspace as a whole; False if another one exists by now."""
         source = at.layer / name
         count = _clean(source, at.join(name))
         source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
@@ -295,8 +294,6 @@ class IgnoredWriter:
         """Write files to the workspace as they are in the layer, all of them or none.
 
         Args:
-            at: Their folder.
-            names: Their names.
             exclusive: Write only if no other program has one of them open, even for reading.
             gone: Remove them, whatever the layer has at these names.
 
@@ -548,8 +545,6 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
     """Remove the overlay's own attributes and whiteouts, and all bytecode, from a new folder of the layer.
 
     Args:
-        folder: The folder.
-        path: Its workspace path.
         dry: Only count.
 
     Returns:

@@ -167,7 +167,6 @@ def find_outside_access(
 
     Args:
         permissions: The user's configuration; a path in it is never hidden.
-        own: signoff's own folders.
         layered: Whether this system can lay an overlay over caches.
         environment: signoff's own environment, whose variables name caches and sockets.
         files: Files of a program of the user's (`files_in_command`), which it sees in a temporary folder, too.
@@ -208,10 +207,6 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
     """Yield the files that a command line names, also as `--option=path`; of a program in a virtual environment, all.
 
     Folders and sockets are left out: somebody could put a socket into a folder.
-
-    Args:
-        command_line: The program and its arguments.
-        folder: Where it runs.
     """
     for number, word in enumerate(command_line):
         for text in (word, word.partition("=")[2]):

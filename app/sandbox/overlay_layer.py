@@ -19,10 +19,10 @@ from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, W
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
-from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER, Output, ProcessResult, shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
+from app.sandbox.sandbox_mode import can_block_abstract_sockets
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -52,7 +52,6 @@ def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy
 
     Args:
         root: The resolved path of the workspace.
-        folders: The folders behind the mounts.
         access: The places outside the workspace that a command may write or see.
         policy: Tells which mounts inside the workspace are ignored, and so writable.
 
@@ -190,10 +189,7 @@ class OverlayLayer:
         workspace: The folder below.
         folders: The empty folders that the layer is made of.
         access: What programs may write and see besides.
-        variables: The environment of the programs.
         kept: Receives versions of ignored files that can't be written back.
-        limits: Of the memory and the processes of each program.
-        pending: The changes that lie over the workspace.
     """
 
     def __init__(
@@ -240,7 +236,6 @@ class OverlayLayer:
         """Write ignored paths back to the workspace, except for what somebody else has changed there.
 
         Args:
-            paths: As `changes` has found them.
             dry: Change nothing, and only report what would be written.
         """
         writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry)
@@ -256,9 +251,6 @@ class OverlayRun(OverlayLayer):
 
         Args:
             program: The absolute path of the program, and its arguments.
-            folder: The workspace path of the folder to run it in.
-            seconds: Its time limit.
-            output: Takes what it prints.
 
         Raises:
             StartFailed: It could not be started.
@@ -276,7 +268,7 @@ class PersistentOverlay(OverlayLayer):
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
     def replace_contents(self, pending: Pending) -> None:
-        """Replace the contents of the layer by these changes; the program has to be remounted. Raises OSError."""
+        """Replace the contents of the layer by these changes; the program must be remounted. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():
                 remove_tree(each)

@@ -203,7 +203,6 @@ class PathPolicy:
     """Judges the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
 
     Args:
-        workspace: The workspace.
         pending: The pending changes, which are never written back as ignored.
     """
 
@@ -303,8 +302,6 @@ def walk_entries(
     """Yield all files and folders that git does not ignore, the parts of `.git` that refer to commits, and bytecode.
 
     Args:
-        root: The workspace.
-        policy: Judges the paths.
         locked: Inodes of folders that are not entered, wherever they are by now. Folders that can't be read are
             added.
         ignored: Receives the paths that git ignores, the topmost of each tree.
@@ -320,8 +317,6 @@ def find_changed_files(root: Path, path: str, since: int, most: int) -> tuple[Ig
     """Count the files that have changed at an ignored path and below it.
 
     Args:
-        root: The workspace.
-        path: In it.
         since: Nanoseconds since the epoch.
         most: Limit of the names that are looked at.
 

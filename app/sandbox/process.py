@@ -73,9 +73,6 @@ async def run_process(
 
     Args:
         program: The absolute path of the program, and its arguments.
-        folder: Where.
-        environment: All of its variables.
-        seconds: Its time limit.
         output: Takes both outputs, on the event loop.
         end: Ends whatever is left of it; returns whether anything was.
         keep_open: Descriptors that it inherits.

@@ -16,13 +16,6 @@ from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limi
 from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
 from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
-from app.sandbox.own_process import (
-    can_filter_syscalls,
-    confine_steps,
-    hide_memory,
-    landlock_version,
-    unbounded_reason,
-)
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
     MARKER,
@@ -35,7 +28,17 @@ from app.sandbox.process import (
     shielded,
 )
 from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
-from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode, SandboxRun
+from app.sandbox.sandbox_mode import (
+    CommandPermissions,
+    ProbeResult,
+    SandboxMode,
+    SandboxRun,
+    can_filter_syscalls,
+    confine_steps,
+    hide_memory,
+    landlock_version,
+    unbounded_reason,
+)
 from app.sandbox.workspace_backup import WorkspaceBackup, workspace_backup
 from app.workspace.paths import Workspace
 
@@ -45,12 +48,8 @@ class InPlaceRun:
 
     Args:
         guard: The backup: locked, with all files copied and pending changes written.
-        policy: Judges the paths.
         writable: Paths besides the workspace that programs may write, by Landlock.
         unreadable: Paths that they may not read, by Landlock.
-        variables: Their environment.
-        limits: Limits of the memory and the processes of each program.
-        sockets: Whether they may use Unix sockets.
     """
 
     def __init__(
@@ -119,7 +118,6 @@ class Sandbox:
     """Runs the commands of one workspace; used on one event loop.
 
     Args:
-        workspace: The workspace.
         state: A folder for the files of runs, and for the layers over caches.
         own: signoff's own folders, which are hidden from commands.
         permissions: What the user opens to commands.
@@ -168,7 +166,6 @@ class Sandbox:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
-            pending: The pending changes.
             keep: Use the temporary folder of the session's commands, and the layers over caches of this workspace's
                 commands, so that programs see what earlier ones wrote there; else both are new and empty.
 
@@ -333,9 +330,7 @@ class Sandbox:
         """Return the environment of a command, without its marker.
 
         Args:
-            may: The places that it may write and see.
             made: Path of the folder for caches without a layer in the command's namespace.
-            environment: The variables to choose from.
             bytecode: Have Python keep bytecode in that folder; else it reads the bytecode beside the sources.
         """
         named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))

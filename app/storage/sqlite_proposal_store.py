@@ -89,7 +89,7 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in rows]
 
     def decided_on(self, paths: Collection[str]) -> list[Proposal]:
-        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        """Return the latest decided proposals that name one of the paths; oldest first."""
         named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
         rows = self._database.rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
@@ -129,7 +129,7 @@ class SqliteProposalStore:
         return [name for name, _, _ in named]
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes; raises KeyError, also if they are not those that were put."""
+        """Return the bytes; raises KeyError, also if they have changed."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
         if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
             raise KeyError(sha256)
@@ -145,7 +145,7 @@ class SqliteProposalStore:
         return record.model_copy(update={"id": cursor.lastrowid})
 
     def journal_prepared(self, record: JournalRecord) -> None:
-        """Write that an open record is prepared, with what was made."""
+        """Mark an open record as prepared, with the created files."""
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
 
@@ -183,7 +183,7 @@ class SqliteProposalStore:
     def _record(
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
     ) -> None:
-        """Add what the user has decided to the record, in the transaction that makes it so."""
+        """Add the user's decision to the record, in the transaction that stores the decision."""
         # Needed only where something is decided.
         from app.proposals.values.record_entries import blob_id, make_entry
         from app.storage.record_chain import add_entry, end_of_chain
@@ -217,7 +217,7 @@ _in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
 
 
 def _proposal(body: object) -> Proposal:
-    """A proposal as it was stored; it is kept for a while, as what waits is looked at again and again."""
+    """Return a stored proposal; it is cached, since pending ones are read again and again."""
     text = cast(str, body)
     if (found := _in_use.get(text)) is None:
         found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
@@ -235,7 +235,7 @@ def _large_proposal(body: str) -> Proposal:
 
 
 def _read(kind: type[_Kept], body: object) -> _Kept:
-    """What a row holds; raises StorageError for what another version or a damaged disk has left."""
+    """Return the content of a row; raises StorageError for a row of another version or a damaged one."""
     try:
         return kind.model_validate_json(cast(str, body))
     except ValidationError as error:

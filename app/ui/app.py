@@ -22,17 +22,15 @@ from textual.theme import Theme
 
 from app.keys.actions import Action, bindings
 from app.ui.chat_controller import ChatController
-from app.ui.context.app_context import AppContext, Job
+from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
-from app.ui.context.error_messages import error_message, is_user_error
-from app.ui.pane_split import PaneSplit
-from app.ui.startup import Controllers, Opener, Startup, begun
+from app.ui.startup import Controllers, Opener, Startup, open_with_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import FittedApp
 from app.ui.themes.first_theme import STANDARD, own_theme
-from app.ui.workbench import Workbench
+from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
-from widgets.chat.queue import Queue
+from widgets.chat.composer_lists import QueuedMessages
 
 if TYPE_CHECKING:
     from app.agent.session import Session
@@ -54,7 +52,13 @@ def _palette() -> type[Provider]:
 
 
 class SignoffApp(FittedApp):
-    """The app over one workspace."""
+    """The app over one workspace.
+
+    Args:
+        opener: Opens the workspace, once the first picture is on the screen.
+        log: Where the details of a defect go.
+        theme: Of the first picture.
+    """
 
     TITLE = "signoff"
     ENABLE_COMMAND_PALETTE = True
@@ -75,16 +79,9 @@ class SignoffApp(FittedApp):
     """
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
-        """Make the app; nothing is opened before it runs.
-
-        Args:
-            opener: opens the workspace, once the first picture is on the screen.
-            log: where the details of a defect go.
-            theme: of the first picture.
-        """
         super().__init__(theme or own_theme(STANDARD))
         self.crash_report = io.StringIO()
-        """What Textual has to say of an exception that nobody caught: with values, so it is not for the screen."""
+        """Textual's report of an uncaught exception; it contains values, so it is never shown on the screen."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
         self._opener = opener
         self._log_file = log
@@ -98,28 +95,26 @@ class SignoffApp(FittedApp):
         """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
-        """Whom the user talks to."""
+        """The session that the user talks to."""
         self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
-        """What the session has said and the screen does not show yet."""
+        """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
-        self._talk = ChatController(
+        self._chat = ChatController(
             self.workbench,
             self.current,
             self._app_context,
-            lambda: self.settings.keys,
-            self.show_proposals,
-            self._inbox.wait_until_empty,
+            self,
         )
-        self.parts = Controllers()
-        """What stands behind the panes."""
-        self._startup = Startup(self, self.parts, self._talk, self._app_context, self._inbox, self.draw_status)
+        self.controllers = Controllers()
+        """The controllers behind the panes."""
+        self._startup = Startup(self, self.controllers, self._chat, self._app_context, self._inbox, self.draw_status)
 
     # What is open
 
     @property
     def settings(self) -> "Settings":
         """The settings in force."""
-        return self.parts.preferences.settings
+        return self.controllers.preferences.settings
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -136,7 +131,7 @@ class SignoffApp(FittedApp):
         return self.current.get()
 
     async def wait_until_open(self) -> None:
-        """Return once a session is on the screen, or a question to the user stands before it."""
+        """Return once a session is on the screen, or a question to the user before it."""
         await self.current.wait_until_open()
 
     # Start and end
@@ -153,7 +148,7 @@ class SignoffApp(FittedApp):
     async def _begin(self) -> None:
         """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
         try:
-            opened, end = await begun(self._opener)
+            opened, end = await open_with_chat(self._opener)
         except Exception as error:
             self.failure = error
             self.exit(return_code=1)
@@ -163,9 +158,9 @@ class SignoffApp(FittedApp):
             garbage_collection.go_on()
 
     async def action_quit(self) -> None:
-        """Leave; the session is valid whatever it was doing."""
+        """Leave the app; the session stays valid in any state."""
         self.end_if_stuck(
-            self.parts.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None
+            self.controllers.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None
         )
         await self._leave(0)
 
@@ -175,10 +170,10 @@ class SignoffApp(FittedApp):
 
     async def _leave(self, code: int) -> None:
         if self.current.ready.is_set():
-            if self.parts.behind_review is not None:
-                await self.parts.behind_review.close()
+            if self.controllers.review is not None:
+                await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = LeftSession(session.id, self.workbench.tabs.waiting)
+                self.left = LeftSession(session.id, self.workbench.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 
@@ -192,7 +187,7 @@ class SignoffApp(FittedApp):
 
     @on(SessionUpdated)
     def show_updates(self) -> None:
-        """Show what the session has said, as much as there is time for."""
+        """Show the session's updates, as many as the time allows."""
         for update in self._inbox.take():
             if self.is_running:
                 self._show_update(update)
@@ -216,35 +211,39 @@ class SignoffApp(FittedApp):
             case _:
                 self.workbench.chat.apply(update)
                 if begins_turn(update):
-                    self.workbench.rest_review()
+                    self.workbench.release_review_width()
                     self._expect_turn()
         if changes_status(update):
             self.draw_status()
-        if self.parts.behind_review is not None:
-            self.parts.behind_review.follow(update)
+        if self.controllers.review is not None:
+            self.controllers.review.follow(update)
         if (reason := calls_back(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 
     @on(Workbench.ReviewWanted)
     def make_review(self) -> None:
         """Load and show the review when it is first needed."""
-        self.run_background(self._startup.review.there, group="review")
+        self.run_background(self._startup.review_loader.ensure_loaded, group="review")
+
+    async def wait_until_shown(self) -> None:
+        """Return once all updates of the session are on the screen."""
+        await self._inbox.wait_until_empty()
 
     async def show_proposals(self) -> None:
-        """Hand the review what waits and what was decided lately."""
+        """Give the review the waiting and the latest decided proposals."""
         proposals = await self.current.open_session.proposals()
         if not self.is_running:
             # The app was left meanwhile, and its panes are gone.
             return
         self.workbench.show_proposals(proposals)
-        if self.parts.behind_review is not None:
-            self.parts.behind_review.settle(proposals)
+        if self.controllers.review is not None:
+            self.controllers.review.settle(proposals)
         self.draw_status()
 
     @on(events.DescendantFocus)
     def name_answer_key(self) -> None:
-        """The key that answers what is asked depends on where the focus is."""
-        if self.workbench.status.status.asks:
+        """Show the key that answers an open question; it depends on the focus."""
+        if self.workbench.session_status.asks:
             self.draw_status()
 
     def draw_status(self) -> None:
@@ -252,23 +251,21 @@ class SignoffApp(FittedApp):
         from app.ui.status import status_of
 
         bench = self.workbench
-        status = status_of(
+        bench.session_status = status_of(
             self.settings,
             self.current,
-            self.parts.runtime.workspace.root,
-            bench.tabs.waiting,
+            self.controllers.runtime.workspace.root,
+            bench.waiting,
             in_review=bench.in_review,
             in_composer=bench.in_composer,
         )
-        bench.status.status = status
-        self.workbench.note_asked(status.asks)
 
     # What the user says
 
     @on(Composer.Submitted)
     def send(self, event: Composer.Submitted) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
-        self.run_background(partial(self._talk.send, event.text, mentions=event.mentions))
+        self.run_background(partial(self._chat.send, event.text, mentions=event.mentions))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
@@ -282,13 +279,13 @@ class SignoffApp(FittedApp):
     async def _run(self, name: str, argument: str = "") -> None:
         if name != "quit":
             await self.current.ready.wait()
-        await self.parts.commands.run(name, argument)
+        await self.controllers.commands.run(name, argument)
 
     @on(Composer.CommandsWanted)
     def refresh_custom_commands(self) -> None:
         """Offer the user's own commands as their files are now."""
         if self.current.ready.is_set():
-            self.run_background(self.parts.commands.own.refresh, group="own commands", exclusive=True)
+            self.run_background(self.controllers.commands.own.refresh, group="own commands", exclusive=True)
 
     @on(Composer.EditorRequested)
     def open_editor(self, event: Composer.EditorRequested) -> None:
@@ -296,30 +293,30 @@ class SignoffApp(FittedApp):
 
         async def write() -> None:
             await self.current.ready.wait()
-            text = await self.parts.external_editor.edit(event.text)
+            text = await self.controllers.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
         self.run_background(write, group="editor", exclusive=True)
 
-    @on(PaneSplit.Parted)
-    def save_pane_share(self, event: PaneSplit.Parted) -> None:
+    @on(PaneSplit.Resized)
+    def save_pane_share(self, event: PaneSplit.Resized) -> None:
         """Remember how the width is shared, for every workspace."""
 
         async def keep() -> None:
             await self.current.ready.wait()
-            await asyncio.to_thread(self.parts.preferences.save_review_share, event.review)
+            await asyncio.to_thread(self.controllers.preferences.save_review_share, event.review)
 
         self.run_background(keep, group="share", exclusive=True)
 
     @on(Composer.DraftChanged)
     def keep_draft(self, event: Composer.DraftChanged) -> None:
         """Save the composer's draft, so that it survives a restart; preload what a turn needs."""
-        self._talk.keep_draft(event.kept())
+        self._chat.keep_draft(event.kept())
         if event.text:
             self._expect_turn()
 
     def _expect_turn(self) -> None:
-        """Load what a turn needs, once."""
+        """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
             self.run_background(self._startup.expect_turn, group="turn")
@@ -335,7 +332,7 @@ class SignoffApp(FittedApp):
     def action_focus_chat(self) -> None:
         """Go to the chat."""
         self.workbench.show_pane("chat")
-        self.workbench.rest_review()
+        self.workbench.release_review_width()
 
     def action_focus_diff(self) -> None:
         """Go to the diff."""
@@ -346,19 +343,19 @@ class SignoffApp(FittedApp):
         self.workbench.show_pane("approvals")
 
     def action_interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
-        self._talk.interrupt()
+        """Stop the model; queued messages go back to the composer."""
+        self._chat.interrupt()
 
-    @on(Queue.Wanted)
+    @on(QueuedMessages.Wanted)
     def take_queue_back(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
-        self._talk.take_queue_back()
+        self._chat.take_queue_back()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Return the commands of the palette."""
         from app.ui.controllers.app_commands import palette_commands
 
-        own = self.parts.commands.own.known.commands.values() if self.current.ready.is_set() else ()
+        own = self.controllers.commands.own.known.commands.values() if self.current.ready.is_set() else ()
         return palette_commands(self._perform, own, self.action_command)
 
     def _perform(self, action: Action) -> None:
@@ -371,7 +368,7 @@ class SignoffApp(FittedApp):
 
     async def _perform_in_review(self, action: Action) -> None:
         await self.wait_until_open()
-        await self._startup.review.there()
+        await self._startup.review_loader.ensure_loaded()
         self.workbench.show_pane("diff")
         review = self.workbench.review
         self.workbench.set_focus(review.view)
@@ -397,7 +394,7 @@ class SignoffApp(FittedApp):
             except Exception as error:
                 line = error_message(error, self._log_file)
                 if group != "command":
-                    self.workbench.tell_outcome(line)
+                    self.workbench.show_review_problem(line)
                 self.notify_user(line, problem=not is_user_error(error))
 
         begin: Callable[[], Awaitable[None]] = guarded

@@ -13,10 +13,11 @@ from app.keys.keymap import first_key
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
-from app.workspace.breadth import describe_broad_folder
 from app.workspace.paths import Workspace
+from app.workspace.trust import describe_broad_folder
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
+from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _COLUMN = 12
 
 
 def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
-    """The lines, each a sentence or a key and what it does.
+    """Return the lines, each a sentence or a key and what it does.
 
     Args:
         folder: the workspace's name.
@@ -71,7 +72,7 @@ class ChatHandlers(Protocol):
         ...
 
     async def open_proposal(self, proposal_id: str) -> None:
-        """A proposal is wanted in the review."""
+        """Open a proposal in the review."""
         ...
 
 
@@ -86,7 +87,6 @@ class ChatArea(Column):
         acts: ChatHandlers,
         app_context: AppContext,
     ) -> None:
-        """The chat above the composer that belongs to it, over a workspace."""
         super().__init__()
         self.pane = ChatPane(composer)
         self._workspace = workspace
@@ -98,11 +98,10 @@ class ChatArea(Column):
         """Whether the chat shows them, as far as the settings say."""
 
     def compose(self) -> ComposeResult:
-        """The chat alone."""
         yield self.pane
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         root = self._workspace.root
         greeting = welcome_lines(
             root.name or str(root), settings.keys, demo=self._session.demo, wide=describe_broad_folder(root)
@@ -117,12 +116,12 @@ class ChatArea(Column):
         """The answer to the model's question."""
         self._app_context.run(partial(self._acts.answer, event.text, event.call, event.mentions))
 
-    @on(ChatPane.ProposalOpened)
-    def open_proposal(self, event: ChatPane.ProposalOpened) -> None:
+    @on(Transcript.ProposalOpened)
+    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
         self._app_context.run(partial(self._acts.open_proposal, event.proposal_id))
 
-    @on(ChatPane.LinkOpened)
-    def open_link(self, event: ChatPane.LinkOpened) -> None:
+    @on(Transcript.LinkOpened)
+    def open_link(self, event: Transcript.LinkOpened) -> None:
         """Open a web address that the user clicked; nothing else is ever opened."""
         open_link(self.app, event.href, self._app_context.notify)

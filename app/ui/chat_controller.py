@@ -1,19 +1,21 @@
 """Carries out the user's actions in the chat: messages, answers, sessions, drafts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from app.keys.actions import ACTIONS
 from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
-from app.ui.controllers.image_attacher import ImageAttacher
-from widgets.chat.folded_pastes import ComposerDraft
+from widgets.chat.composer_field import ComposerDraft
 
 if TYPE_CHECKING:
     from app.conversation.events import Event, Invocation
+    from app.images.image import Image
+    from app.images.image_files import Candidate
     from app.images.mentions import Mention
     from app.proposals.values.decision_facts import LineComment
     from app.storage.session_store import SessionRecord
@@ -30,7 +32,7 @@ def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
 
 
 def not_sent_message(text: str) -> str:
-    """Return what the user is told of such a message."""
+    """Return the message to the user about an unsent text."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
@@ -40,44 +42,51 @@ FOLLOWS = (
 )
 
 
+class ChatHost(Protocol):
+    """The app as the chat sees it."""
+
+    @property
+    def keymap(self) -> Mapping[str, str]:
+        """The user's own keys, by action id."""
+        ...
+
+    async def show_proposals(self) -> None:
+        """Bring the review up to date."""
+        ...
+
+    async def wait_until_shown(self) -> None:
+        """Return once all updates of the session are on the screen."""
+        ...
+
+
 class ChatController:
-    """Controller of the chat and its composer."""
+    """Controller of the chat and its composer; messages wait until a session is open.
+
+    Args:
+        workbench: Shows chat and review.
+        session: The session that the user talks to.
+    """
 
     def __init__(
         self,
         workbench: "Workbench",
         session: CurrentSession,
         app_context: AppContext,
-        keys: Callable[[], Mapping[str, str]],
-        show_proposals: Callable[[], Awaitable[None]],
-        all_shown: Callable[[], Awaitable[None]],
+        host: ChatHost,
     ) -> None:
-        """Messages are taken at once; they wait until a session is open.
-
-        Args:
-            workbench: where it is shown.
-            session: whom the user talks to.
-            app_context: How work is run and the user is notified or asked.
-            keys: the user's own, once a session is hosted.
-            show_proposals: brings the review up to date.
-            all_shown: returns once all is shown that a session has said.
-        """
         self.workbench = workbench
         self.session = session
         self._app_context = app_context
-        self._keys = keys
-        self.show_proposals = show_proposals
-        self._all_shown = all_shown
+        self._host = host
+        self.show_proposals = host.show_proposals
         self._sending = asyncio.Lock()
         self._written_in = ""
         """The session in which is written what stands in the composer; none while one is being opened."""
         self._left_behind = ""
-        """What stood in the composer, from the session before, when that began."""
+        """The composer's draft when the session began to open."""
         self._written_on = False
         """Whether the user has written since."""
-        self.attaching = ImageAttacher(session, app_context)
-        """Attaches the images that the user names."""
-        workbench.composer.dropped.find = self.attaching.dropped_images
+        workbench.composer.dropped.find = self.dropped_images
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
@@ -86,7 +95,7 @@ class ChatController:
         self._written_in, self._written_on = "", False
         session = await open_session.open(record)
         # What the one before said last does not belong into this one.
-        await self._all_shown()
+        await self._host.wait_until_shown()
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
         draft = await open_session.drafts.recall(session.id, fresh=record is None)
@@ -102,8 +111,12 @@ class ChatController:
         self.back_to_composer(session.take_back())
         if session.is_follower:
             self._app_context.notify(FOLLOWS)
-        self.workbench.tell_review(partial(_recall_comments, session.log.events))
+        self.workbench.call_review(partial(_recall_comments, session.log.events))
         await self.show_proposals()
+
+    def show_hint(self, text: str) -> None:
+        """Show what to do next in the empty composer."""
+        self._composer.set_placeholder(text)
 
     def show(self) -> None:
         """Show the chat and focus its composer."""
@@ -114,7 +127,7 @@ class ChatController:
         return self.workbench.chat.todo_bar.toggle_folded()
 
     async def go_to(self, session_id: str, event: int) -> None:
-        """Show what was said at an event, in whatever session that is."""
+        """Show an event of any session."""
         from app.conversation.events import side_thread_of
 
         if (now := self.session.current) is None or now.id != session_id:
@@ -124,7 +137,7 @@ class ChatController:
         if (place := side_thread_of(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
-            self.workbench.tell_review(lambda review: review.show_thread(place))
+            self.workbench.call_review(lambda review: review.show_thread(place))
             return
         self.workbench.show_pane("chat")
         await self.workbench.chat.show_event(log, event)
@@ -145,7 +158,7 @@ class ChatController:
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 session = await self.session.wait_for()
-                images = await self.attaching.find_images(mentions)
+                images = await self.find_images(mentions)
             await session.send(text, command, images)
         except Exception:
             self._put_first([command.typed if command else text])
@@ -154,7 +167,7 @@ class ChatController:
     def _is_meant_for_review(self, text: str) -> bool:
         """Whether it is just a key that decides there, while something waits; leads there then."""
 
-        if not (self.workbench.tabs.waiting or self.workbench.tabs.asked) or not is_decision_key(text, self._keys()):
+        if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
             return False
         self.workbench.lead_to_review("approvals")
         self._app_context.notify(not_sent_message(text))
@@ -164,28 +177,74 @@ class ChatController:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
         await self.session.wait_until_open()
         try:
-            images = await self.attaching.find_images(mentions)
+            images = await self.find_images(mentions)
         except Exception:
             self._put_first([text])
             raise
         await self.session.get().answer(text, call, images)
 
+    # Images
+
+    async def find_images(
+        self, mentions: "Sequence[Mention]", undone: str = "Nothing was sent"
+    ) -> "tuple[Image, ...]":
+        """The images among the files that were named.
+
+        Args:
+            mentions: those files.
+            undone: what did not happen where one of them cannot be sent, as a sentence without its end.
+
+        Raises:
+            NotAttached: one cannot be sent.
+        """
+        if not mentions:
+            # To load what finds them would hold up the first message by several pictures.
+            return ()
+        from app.images.image_files import NotAttached, load_attachments
+
+        session = self.session.current
+        wire = session.ports.model.profile.wire if session is not None else ""
+        try:
+            runtime = self.session.open_session.runtime
+            keep = runtime.proposals.put_blobs
+            return await load_attachments(runtime.workspace, keep, mentions, wire, self._is_meant)
+        except NotAttached as error:
+            raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
+
+    async def _is_meant(self, candidate: "Candidate") -> bool:
+        from app.ui.screens.dialog import AskScreen
+
+        name = escape_unsafe(candidate.path, keep="")
+        question = f"{name} would go to the model as an image, but {candidate.doubt}."
+        send = await self._app_context.push_screen(
+            AskScreen("Send this image to the model?", question, "send it", "only name it")
+        )
+        return send is True
+
+    async def dropped_images(self, text: str) -> "Sequence[Mention]":
+        """Return the images of which a pasted text consists."""
+        from app.images.image_files import pasted_images
+
+        if not self.session.ready.is_set():
+            return ()
+        return await pasted_images(self.session.open_session.runtime.workspace, text)
+
     # What the user writes
 
     def add_to_composer(self, text: str) -> None:
-        """Put words into the composer that nobody in the review can take any more."""
+        """Add orphaned words of the review to the composer."""
         self.back_to_composer([text])
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
     def back_to_composer(self, texts: Sequence[str]) -> None:
-        """Put the user's words before what is being written, to be sent again or not."""
+        """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
             open_session, draft = self.session.open_session, self._composer.dump_draft
             self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         if (session := self.session.current) is not None and session.busy:
             self.back_to_composer(session.interrupt())
 
@@ -214,12 +273,12 @@ class ChatController:
         await self.session.wait_until_open()
         await self.session.open_session.show_proposal(proposal_id)
         await self.show_proposals()
-        self.workbench.tell_review(lambda review: review.show_item(proposal_id))
+        self.workbench.call_review(lambda review: review.show_item(proposal_id))
         self.workbench.show_pane("diff")
 
 
 def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
-    """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+    """Restore the comments that a session sent to the model, to be checked in its next version."""
     from app.conversation.events import ProposalDecided
 
     # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.

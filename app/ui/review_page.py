@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -42,7 +42,7 @@ def render_html(found: ReviewReport) -> str:
     title, styles = f"{found.proposal.id}: {found.proposal.summary}", _styles()
     facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.header)
     decisions = "".join(_decision(found, number) for number in range(len(found.decisions)))
-    files = "".join(_file(diff, found.comments) for diff in found.diffs)
+    files = "".join(_file(diff, found.comments, found.evidence) for diff in found.diffs)
     refused = "".join(_refused(part) for part in found.denied_parts)
     asked = "".join(_asked(one) for one in found.side_questions)
     return (
@@ -70,7 +70,7 @@ def _decision(found: ReviewReport, number: int) -> str:
     return f'<article class="{_text(decision.decision)}">{head}<ul>{lines}</ul>{said}</article>'
 
 
-def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
+def _file(diff: FileDiff, comments: Sequence[LineComment], evidence: Mapping[int, str]) -> str:
     change = diff.change
     name = f"{change.old_path} → {change.path}" if change.old_path else change.path
     head = f"<h3>{_text(name)} <span>{_text(change.op.value)} +{change.added} -{change.removed}</span></h3>"
@@ -86,7 +86,7 @@ def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
             hunk.old_start + hunk.old_count,
             hunk.new_start,
             hunk.new_start + hunk.new_count,
-            _hunk_head(hunk),
+            _hunk_head(hunk, evidence.get(hunk.number, "")),
         )
         for hunk in change.hunks
         if hunk.old_count or hunk.new_count
@@ -102,7 +102,7 @@ def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
 
 
 def _refused(refused: DeniedPartText) -> str:
-    """What was denied of a file of which other parts were not."""
+    """Return the denied part of a file of which other parts were approved."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [
         _Part(change.old_start, change.old_end, change.new_start, change.new_end, head) for change in refused.changes
@@ -139,7 +139,7 @@ class _Part:
 
 
 def _rows(path: str, old: Sequence[str], new: Sequence[str], parts: Sequence[_Part], said: _Said) -> Iterator[str]:
-    """The lines of a file near its changes, the user's comments under theirs; takes those out of `said`."""
+    """Yield the lines of a file near its changes with the user's comments under them; remove these from `said`."""
     sides = {
         side: [_code(line, spans) for line, spans in zip(lines, lex(path, lines), strict=True)]
         for side, lines in (("old", old), ("new", new))
@@ -182,9 +182,9 @@ def _rows(path: str, old: Sequence[str], new: Sequence[str], parts: Sequence[_Pa
         yield gap
 
 
-def _hunk_head(hunk: Hunk) -> str:
-    state = _STATES[hunk.state]
-    return f'<tr class="hunk {state}"><td colspan="4">hunk {hunk.number} <b>{state}</b></td></tr>'
+def _hunk_head(hunk: Hunk, evidence: str) -> str:
+    state, said = _STATES[hunk.state], f" · {_text(evidence)}" if evidence else ""
+    return f'<tr class="hunk {state}"><td colspan="4">hunk {hunk.number} <b>{state}</b>{said}</td></tr>'
 
 
 def _code(line: str, spans: Sequence[tuple[int, int, str]]) -> str:
@@ -203,7 +203,7 @@ def _text(text: str) -> str:
 
 
 def _policy(styles: str) -> str:
-    """What a browser lets the page do: be styled by these very bytes (https://www.w3.org/TR/CSP3/)."""
+    """Return the page's content security policy: only these styles (https://www.w3.org/TR/CSP3/)."""
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

@@ -1,26 +1,45 @@
 """The right side of the workbench: the review, and the routing of its messages."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
+from textual.message import Message
 
+from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import SideQuestionActions
 from widgets.common.containers import Column
-from widgets.diff.diff_messages import ExternalDiffWanted
-from widgets.review import review_messages as wishes
+from widgets.diff.diff_view import DiffView
+from widgets.review import review_messages
 from widgets.review.review import Review
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
 
 
+class ReviewJob(NamedTuple):
+    """Carries out a message of the review beside the message loop."""
+
+    run: Callable[[Any], Coroutine[Any, Any, None]]
+    group: str = "work"
+    exclusive: bool = True
+    """Whether it takes the place of the one before in its group."""
+
+
 class ReviewSide(Column):
-    """Holds the review, and routes its messages."""
+    """Holds the review, and routes its messages.
+
+    Args:
+        review: It.
+        decisions: Acts on what it says.
+        notes: Keeps what is begun in it.
+        asking: Asks the model what is asked in it.
+        work: Runs that.
+    """
 
     def __init__(
         self,
@@ -29,35 +48,32 @@ class ReviewSide(Column):
         notes: ReviewNotes,
         asking: SideQuestionActions,
         work: RunWork,
-        take_words: Callable[[str], None],
     ) -> None:
-        """Hold a review.
-
-        Args:
-            review: it.
-            decisions: acts on what it says.
-            notes: keeps what is begun in it.
-            asking: asks the model what is asked in it.
-            work: runs that.
-            take_words: takes words that nobody in the review can take any more.
-        """
         super().__init__()
         self.review = review
         self._decisions = decisions
         self._notes = notes
         self._asking = asking
         self._work = work
-        self._take_words = take_words
+        self._jobs: dict[type[Message], ReviewJob] = {
+            review_messages.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
+            review_messages.AnswersWanted: ReviewJob(decisions.load_answers, "answers"),
+            review_messages.ThreadsWanted: ReviewJob(asking.load, "threads"),
+            review_messages.Edit: ReviewJob(decisions.edit, "edit"),
+            review_messages.Undo: ReviewJob(decisions.carry_out, exclusive=False),
+            review_messages.Redo: ReviewJob(decisions.carry_out, exclusive=False),
+            review_messages.TakeLines: ReviewJob(decisions.take_lines, "lines", exclusive=False),
+            review_messages.SideQuestionAsked: ReviewJob(asking.ask, "aside", exclusive=False),
+        }
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Of the settings, those that the review follows already."""
 
     def compose(self) -> ComposeResult:
-        """The review alone."""
         yield self.review
 
     def keep_focus(self) -> None:
-        """Lead nobody to the chat any more: the focus is where the user has put it since the last decision."""
-        self._decisions.aftermath.cancel()
+        """Leave the focus where the user has put it since the last decision."""
+        self._decisions.after_decision.cancel()
 
     def on_key(self) -> None:
         """The user goes on here."""
@@ -68,7 +84,7 @@ class ReviewSide(Column):
         self.keep_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         self._decisions.checks.check_new()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
@@ -82,106 +98,80 @@ class ReviewSide(Column):
         if look[3] != before[3]:
             self.review.set_keys(settings.keys)
 
-    # What the user wants to see
+    # Messages of the review
 
-    @on(wishes.DiffsWanted)
-    def load_diffs(self, event: wishes.DiffsWanted) -> None:
-        """A diff is wanted."""
+    @on(review_messages.VersionsWanted)
+    @on(review_messages.AnswersWanted)
+    @on(review_messages.ThreadsWanted)
+    @on(review_messages.Edit)
+    @on(review_messages.Undo)
+    @on(review_messages.Redo)
+    @on(review_messages.TakeLines)
+    @on(review_messages.SideQuestionAsked)
+    def start_job(self, event: Message) -> None:
+        """Carry out what the review asks for."""
+        job = self._jobs[type(event)]
+        self._work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
+
+    @on(review_messages.DiffsWanted)
+    def load_diffs(self, event: review_messages.DiffsWanted) -> None:
+        """Load a diff for the review."""
         self._decisions.checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
-    @on(wishes.VersionsWanted)
-    def load_versions(self, event: wishes.VersionsWanted) -> None:
-        """The diff between two versions is wanted."""
-        self._work(partial(self._decisions.load_versions, event), group="versions", exclusive=True)
-
-    @on(wishes.AnswersWanted)
-    def load_answers(self, event: wishes.AnswersWanted) -> None:
-        """Load how a version responds to the comments on the one before."""
-        self._work(partial(self._decisions.load_answers, event), group="answers", exclusive=True)
-
-    @on(ExternalDiffWanted)
-    def show_external_diff(self, event: ExternalDiffWanted) -> None:
-        """A file is wanted as the user's diff program shows it."""
+    @on(DiffView.ExternalDiffWanted)
+    def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
+        """Show a file in the user's external diff program."""
         self._work(
-            partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
+            partial(self._decisions.external_diffs.show, event.proposal, event.path), group="external", exclusive=True
         )
 
-    # What the user decides
-
-    @on(wishes.Approve)
-    @on(wishes.ApproveAll)
-    @on(wishes.Deny)
-    @on(wishes.DenyAll)
+    @on(review_messages.Approve)
+    @on(review_messages.ApproveAll)
+    @on(review_messages.Deny)
+    @on(review_messages.DenyAll)
     def decide(self, event: Decided) -> None:
-        """Carry out a decision; whoever does nothing more here is led to the chat after the last one."""
-        self._decisions.aftermath.on_decision()
+        """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
+        self._decisions.after_decision.on_decision()
         self._work(partial(self._decisions.carry_out, event))
 
-    @on(wishes.Undo)
-    @on(wishes.Redo)
-    def take_back(self, event: Decided) -> None:
-        """Carry out what goes back on a decision."""
-        self._work(partial(self._decisions.carry_out, event))
-
-    @on(wishes.TakeLines)
-    def take_lines(self, event: wishes.TakeLines) -> None:
-        """Take single lines in or out."""
-        self._work(partial(self._decisions.take_lines, event), group="lines")
-
-    @on(wishes.Edit)
-    def edit(self, event: wishes.Edit) -> None:
-        """Change the proposed text."""
-        self._work(partial(self._decisions.edit, event), group="edit", exclusive=True)
-
-    @on(wishes.Confirmed)
-    def confirm(self, event: wishes.Confirmed) -> None:
+    @on(review_messages.Confirmed)
+    def confirm(self, event: review_messages.Confirmed) -> None:
         """The answer to a tool that asked."""
         self._decisions.confirm(event)
 
-    # What the user has checked
-
-    @on(wishes.ChecksWanted)
-    def run_checks(self, event: wishes.ChecksWanted) -> None:
-        """The checks are to be run, or run again."""
+    @on(review_messages.ChecksWanted)
+    def run_checks(self, event: review_messages.ChecksWanted) -> None:
+        """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
 
-    @on(wishes.CheckOutputWanted)
-    def show_output(self, event: wishes.CheckOutputWanted) -> None:
-        """Their output is wanted."""
+    @on(review_messages.EvidenceWanted)
+    def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
+        """Run tests without each hunk, or end that."""
+        self._decisions.checks.find_evidence(event.proposal_id)
+
+    @on(review_messages.CheckOutputWanted)
+    def show_output(self, event: review_messages.CheckOutputWanted) -> None:
+        """Show the output of the checks."""
         self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
-    # What the user asks
-
-    @on(wishes.ThreadsWanted)
-    def load_threads(self, event: wishes.ThreadsWanted) -> None:
-        """Load the side questions of a proposal."""
-        self._work(partial(self._asking.load, event), group="threads", exclusive=True)
-
-    @on(wishes.SideQuestionAsked)
-    def ask(self, event: wishes.SideQuestionAsked) -> None:
-        """The user asks the model, aside from the conversation."""
-        self._work(partial(self._asking.ask, event), group="aside")
-
-    @on(wishes.SideQuestionStopped)
-    def stop_answer(self, event: wishes.SideQuestionStopped) -> None:
-        """The user waits for an answer no longer."""
+    @on(review_messages.SideQuestionStopped)
+    def stop_answer(self, event: review_messages.SideQuestionStopped) -> None:
+        """Stop waiting for an answer."""
         self._asking.stop(event)
 
-    @on(wishes.LinkWanted)
-    def open_link(self, event: wishes.LinkWanted) -> None:
+    @on(review_messages.LinkWanted)
+    def open_link(self, event: review_messages.LinkWanted) -> None:
         """A link in an answer was clicked."""
         open_link(self.app, event.href, self._asking.tell)
 
-    # What the user writes
-
-    @on(wishes.NotesChanged)
-    def keep_notes(self, event: wishes.NotesChanged) -> None:
+    @on(review_messages.NotesChanged)
+    def keep_notes(self, event: review_messages.NotesChanged) -> None:
         """Save an unfinished review, so that it survives a restart; update the checks for the chosen hunks."""
         self._decisions.checks.check_new()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
-    @on(wishes.FeedbackOrphaned)
-    def keep_words(self, event: wishes.FeedbackOrphaned) -> None:
-        """Words that nobody can take any more go where the user writes."""
-        self._take_words(event.text)
+    @on(review_messages.FeedbackOrphaned)
+    def keep_words(self, event: review_messages.FeedbackOrphaned) -> None:
+        """Move orphaned words to the composer."""
+        self._decisions.chat.add_to_composer(event.text)

@@ -1,4 +1,4 @@
-"""The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
+"""From the first picture to an open session: what is opened and loaded when, and the parts of the app.
 
 What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
 then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.values.models import Proposal
+    from app.review.note_store import ReviewNotes
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
     from app.ui.chat_controller import ChatController
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import Connector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+    from app.ui.controllers.review_services import ReviewChecks, SideQuestionActions
     from app.ui.terminal.external_editor import ExternalEditor
     from app.ui.terminal.fitted_app import FittedApp
 
@@ -43,17 +44,17 @@ class ReviewControllers(NamedTuple):
     """Asks what is asked in it."""
 
     def follow(self, update: "Update") -> None:
-        """Take in what the session says."""
-        self.decisions.aftermath.handle_update(update)
+        """Handle an update of the session."""
+        self.decisions.after_decision.handle_update(update)
         self.asking.handle_update(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
-        """Take in what waits now."""
+        """Handle the present waiting proposals."""
         self.checks.check_new(proposals)
-        self.decisions.aftermath.settle()
+        self.decisions.after_decision.settle()
 
     async def close(self) -> None:
-        """End what runs, and keep what is begun."""
+        """Stop all work and save unfinished notes."""
         await self.notes.close()
         await self.checks.close()
 
@@ -67,34 +68,33 @@ class Controllers:
     """The settings in force."""
     external_editor: "ExternalEditor"
     """The user's own."""
-    behind_review: "ReviewControllers | None" = None
+    review: "ReviewControllers | None" = None
     """None until the review is there."""
     connector: "Connector"
     """The way to a model."""
     commands: "CommandRunner"
-    """What the slash commands do."""
+    """Runs the slash commands."""
 
 
 class ReviewLoader:
-    """Makes the review, once."""
+    """Makes the review, once.
+
+    Args:
+        controllers: Of the app, with the preferences; what stands behind the review is put there.
+        chat: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
+        app_context: How work is run and the user is notified or asked.
+    """
 
     def __init__(
         self,
-        parts: Controllers,
-        talk: "ChatController",
+        controllers: Controllers,
+        chat: "ChatController",
         app_context: "AppContext",
     ) -> None:
-        """Load nothing yet.
-
-        Args:
-            parts: of the app, with the preferences; what stands behind the review is put there.
-            talk: is behind the chat; has the workbench that shows it, and the session that records its decisions.
-            app_context: How work is run and the user is notified or asked.
-        """
-        self._parts = parts
-        self._workbench = talk.workbench
-        self._current = talk.session
-        self._talk = talk
+        self._controllers = controllers
+        self._workbench = chat.workbench
+        self._current = chat.session
+        self._chat = chat
         self._app_context = app_context
         self._may_begin = asyncio.Event()
         self._making = asyncio.Lock()
@@ -107,37 +107,38 @@ class ReviewLoader:
         """Import it, on a thread: the model may stage something soon."""
         await asyncio.to_thread(load_review_side)
 
-    async def there(self) -> None:
-        """Return once the review is in its place, with what waits; raises StorageError."""
+    async def ensure_loaded(self) -> None:
+        """Return once the review is mounted with the waiting proposals; raises StorageError."""
         await self._may_begin.wait()
         async with self._making:
-            if self._parts.behind_review is None:
+            if self._controllers.review is None:
                 await self._make()
 
     async def _make(self) -> None:
         await self.preload()
+        from app.review.note_store import ReviewNotes
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+        from app.ui.controllers.review_services import SideQuestionActions
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
-        parts, preferences = self._parts, self._parts.preferences
+        controllers, preferences = self._controllers, self._controllers.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._talk.attaching.dropped_images
-        notes = ReviewNotes(parts.runtime.sessions)
+        review.writing.dropped.find = self._chat.dropped_images
+        notes = ReviewNotes(controllers.runtime.sessions)
         decisions = ReviewActions(
             review,
             self._current,
-            parts.runtime,
+            controllers.runtime,
             preferences,
-            parts.external_editor,
+            controllers.external_editor,
             self._app_context,
-            self._talk,
+            self._chat,
         )
-        asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
-        side = ReviewSide(review, decisions, notes, asking, self._app_context.run, self._talk.add_to_composer)
+        asking = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
+        side = ReviewSide(review, decisions, notes, asking, self._app_context.run)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -148,13 +149,13 @@ class ReviewLoader:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.restore_notes(begun)
-        parts.behind_review = ReviewControllers(notes, decisions.checks, decisions, asking)
+        controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking)
         if self._current.ready.is_set():
-            await self._talk.show_proposals()
+            await self._chat.show_proposals()
 
 
 def load_review_side() -> None:
-    """Import the review, what colours code in it, and what stages something in it."""
+    """Import the review, the code highlighting, and what stages edits in it."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
     import app.ui.review_side  # noqa: F401
@@ -164,7 +165,7 @@ def load_review_side() -> None:
 
 
 class OpenedWorkspace(NamedTuple):
-    """An open workspace, with what the command line asked for."""
+    """An open workspace, with the options of the command line."""
 
     runtime: "OpenWorkspace"
     settings: "Settings"
@@ -182,8 +183,8 @@ class OpenedWorkspace(NamedTuple):
         return self.runtime.proposals.recent()
 
     def has_notes(self) -> bool:
-        """Whether something is begun in the review that was not sent yet; raises StorageError."""
-        from app.ui.controllers.review_services import ReviewNotes
+        """Return whether the review has unfinished notes; raises StorageError."""
+        from app.review.note_store import ReviewNotes
 
         return ReviewNotes(self.runtime.sessions).exist()
 
@@ -192,7 +193,7 @@ Opener = Callable[[], Awaitable[OpenedWorkspace]]
 """Opens the workspace; called once the first picture is on the screen."""
 
 
-async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
+async def open_with_chat(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
     loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
     opened = await opener()
@@ -202,43 +203,42 @@ async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
 
 
 class Startup:
-    """Makes the parts and shows them, one after the other."""
+    """Makes the parts and shows them, one after the other.
+
+    Args:
+        app: Has themes, keys and the terminal.
+        controllers: Where they go.
+        chat: Is behind the chat; has the workbench, and the session, which is attached last.
+        app_context: How work is run and the user is notified or asked.
+        inbox: Takes what the session says.
+        draw_status: Brings the status bar up to date.
+    """
 
     def __init__(
         self,
         app: "FittedApp",
-        parts: Controllers,
-        talk: "ChatController",
+        controllers: Controllers,
+        chat: "ChatController",
         app_context: "AppContext",
         inbox: "UpdateBuffer",
         draw_status: Callable[[], None],
     ) -> None:
-        """Nothing is made yet.
-
-        Args:
-            app: has themes, keys and the terminal.
-            parts: where they go.
-            talk: is behind the chat; has the workbench, and the session, which is attached last.
-            app_context: How work is run and the user is notified or asked.
-            inbox: takes what the session says.
-            draw_status: brings the status bar up to date.
-        """
         self._app = app
-        self._parts = parts
-        self._workbench = talk.workbench
-        self._current = talk.session
-        self._talk = talk
+        self._controllers = controllers
+        self._workbench = chat.workbench
+        self._current = chat.session
+        self._chat = chat
         self._app_context = app_context
         self._inbox = inbox
         self._draw_status = draw_status
-        self.review = ReviewLoader(parts, talk, app_context)
+        self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
-        """Show what was opened: the end of its session first, if it has one."""
-        self._parts.runtime, self._current.demo = opened.runtime, opened.demo
+        """Show the opened workspace: first the end of its session, if it has one."""
+        self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
-        self.review.begin()
+        self.review_loader.begin()
         if end:
             await self._show_chat(end)
             await self._painted()
@@ -249,19 +249,19 @@ class Startup:
             problems += found
         await self._painted()
         await asyncio.to_thread(load_session_parts)
-        problems += self._parts.preferences.load_themes()
+        problems += self._controllers.preferences.load_themes()
         self._host_session()
         for line in problems:
             self._app_context.notify(line, problem=True)
-        self._app_context.run(partial(self._parts.connector.open_session, opened.record), group="connect")
-        self._app_context.run(self._parts.commands.own.refresh, group="own commands", exclusive=True)
+        self._app_context.run(partial(self._controllers.connector.open_session, opened.record), group="connect")
+        self._app_context.run(self._controllers.commands.own.refresh, group="own commands", exclusive=True)
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
             self._app_context.notify(line, problem=True)
-        await self._talk.show_proposals()
+        await self._chat.show_proposals()
 
     async def expect_turn(self) -> None:
-        """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
+        """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
         The review comes last: nothing waits in it before the first response is over.
         """
@@ -269,20 +269,20 @@ class Startup:
 
         await self._current.open_session.preload_turn()
         freeze_loaded()
-        await self.review.preload()
+        await self.review_loader.preload()
         freeze_loaded()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.context.preferences import Preferences
         from app.ui.terminal.external_editor import ExternalEditor
 
-        preferences = Preferences(self._app, self._parts.runtime, settings, self._follow)
-        self._parts.preferences = preferences
-        self._parts.external_editor = ExternalEditor(
+        preferences = Preferences(self._app, self._controllers.runtime, settings, self._follow)
+        self._controllers.preferences = preferences
+        self._controllers.external_editor = ExternalEditor(
             self._app,
             self._app.attention,
             lambda: preferences.settings.editor,
-            self._parts.runtime.workspace.root,
+            self._controllers.runtime.workspace.root,
         )
         problems = preferences.load_keymap()
         self._workbench.composer.set_vim(settings.vim)
@@ -299,9 +299,13 @@ class Startup:
         from app.ui.chat_area import ChatArea
 
         side = ChatArea(
-            self._workbench.composer, self._parts.runtime.workspace, self._current, self._talk, self._app_context
+            self._workbench.composer,
+            self._controllers.runtime.workspace,
+            self._current,
+            self._chat,
+            self._app_context,
         )
-        await self._workbench.install_chat(side, self._parts.preferences.settings, end)
+        await self._workbench.install_chat(side, self._controllers.preferences.settings, end)
 
     async def _show_waiting(self, opened: OpenedWorkspace) -> list[str]:
         """Show the review if the user left something in it; returns a line for each problem."""
@@ -313,7 +317,7 @@ class Startup:
             return [str(error)]
         self._workbench.show_proposals(proposals)
         if has_notes or any(one.state.is_pending for one in proposals):
-            await self.review.there()
+            await self.review_loader.ensure_loaded()
         return []
 
     def _host_session(self) -> None:
@@ -321,28 +325,27 @@ class Startup:
         from app.ui.controllers.app_commands import CommandRunner, CustomCommands
         from app.ui.controllers.connector import Connector
 
-        parts = self._parts
-        parts.connector = Connector(
+        controllers = self._controllers
+        controllers.connector = Connector(
             self._current,
-            parts.preferences,
+            controllers.preferences,
             self._app_context,
-            open_session=self._talk.open_session,
-            hint=self._workbench.composer.set_placeholder,
-            runtime=parts.runtime,
+            self._chat,
+            controllers.runtime,
         )
-        parts.commands = CommandRunner(
-            parts.runtime,
+        controllers.commands = CommandRunner(
+            controllers.runtime,
             self._current,
-            parts.preferences,
-            parts.connector,
+            controllers.preferences,
+            controllers.connector,
             self._app_context,
-            self._talk,
+            self._chat,
             CustomCommands(
-                parts.runtime, self._workbench.composer, self._current, self._app_context, self._talk.send
+                controllers.runtime, self._workbench.composer, self._current, self._app_context, self._chat.send
             ),
         )
-        session = OpenSession(parts.runtime, parts.preferences.settings, self._inbox.put)
-        self._current.attach(session, parts.connector.choose)
+        session = OpenSession(controllers.runtime, controllers.preferences.settings, self._inbox.put)
+        self._current.attach(session, controllers.connector.choose)
 
     async def _painted(self) -> None:
         painted = asyncio.Event()
@@ -351,7 +354,7 @@ class Startup:
 
 
 def load_chat_side() -> None:
-    """Import the chat and what shows the settings; before that, have all threads share a heap."""
+    """Import the chat and the settings screens; before that, have all threads share a heap."""
     from app.ui.terminal.garbage_collection import share_heap
 
     share_heap()
@@ -372,7 +375,7 @@ def read_end(opened: OpenedWorkspace) -> "Sequence[Event]":
 
 
 def load_session_parts() -> None:
-    """Import all that the model and its session need."""
+    """Import everything that the model and its session need."""
     import watchfiles  # noqa: F401
 
     import app.prompts.custom_commands

@@ -1,30 +1,25 @@
-"""The main screen: the panes, tabs where it is too narrow for all of them, the status bar.
-
-It begins as little more than the composer, so that one can type at once, and that composer stays. Chat and review are
-made ready out of sight and then take the places that the first picture already has, each painted once.
-"""
+"""The screen with the chat, the review and the splitter between them."""
 
 import asyncio
-from typing import TYPE_CHECKING, ClassVar, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
+from textual.reactive import var
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
 from app.ui.context.slash_commands import COMMANDS
-from app.ui.pane_split import PaneSplit
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer
-from widgets.common.containers import background_strips
-from widgets.common.key_bar import KeyBar
-from widgets.common.pane_tabs import PANES, Pane, PaneTabs
-from widgets.common.status_bar import StatusBar
+from widgets.common.containers import Column, Row, background_strips
+from widgets.common.workbench_bars import PANES, KeyBar, Pane, PaneTabs, StatusBar, StatusValues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +30,86 @@ if TYPE_CHECKING:
     from app.ui.chat_area import ChatArea
     from app.ui.review_side import ReviewSide
     from widgets.chat.chat_pane import ChatPane
-    from widgets.review import review_messages as wishes
+    from widgets.chat.composer import Composer
+    from widgets.common.splitter import Splitter
+    from widgets.review import review_messages
     from widgets.review.review import Review
+
+
+_REVIEW = 67
+"""Percent of the width for the review, as long as the user has not chosen: two thirds."""
+_LEAST = 25
+"""Percent of the width that neither chat nor review goes below."""
+_STEP = 5
+
+
+class PaneSplit(Row):
+    """Shares the width between chat and review.
+
+    The share is the same wherever the focus is: nothing moves, and no text wraps anew, when it goes from one to the
+    other.
+    """
+
+    @dataclass
+    class Resized(Message):
+        """The user has changed the share of the width."""
+
+        review: int
+        """Percent of it for the review."""
+
+    def __init__(self, composer: "Composer") -> None:
+        super().__init__()
+        self._composer = composer
+        self._share = _REVIEW
+        """Percent of the width for the review."""
+
+    def compose(self) -> ComposeResult:
+        """Compose the chat; the review is mounted when it is needed."""
+        yield ChatColumn(self._composer)
+
+    def show_placeholder(self) -> None:
+        """Have a place for the review, and the line that parts it from the chat."""
+        if len(self.children) > 1:
+            return
+        from widgets.common.splitter import Splitter
+
+        parting = Splitter(upright=True)
+        parting.id = "parting"
+        self.mount(parting, Column(id="front-review"))
+        self.set_share()
+
+    @property
+    def review_width(self) -> int:
+        """Cells that the review has beside the chat and the line between them."""
+        rest = self.size.width - 1
+        return rest - rest * (100 - self._share) // 100
+
+    def set_share(self, review: int | None = None) -> None:
+        """Give the review a share of the width in percent, as far as both stay readable; None restores the former
+        one."""
+        if review is not None:
+            self._share = min(max(review, _LEAST), 100 - _LEAST)
+        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
+        for side in self.query("ReviewSide, #front-review").results(Widget):
+            side.styles.width = f"{self._share}fr"
+
+    def resize_review(self, steps: int) -> None:
+        """Give the review more of the width, or less."""
+        self.set_share(self._share + _STEP * steps)
+        self.post_message(self.Resized(self._share))
+
+    # By name, since the line is imported with the review.
+
+    def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
+        """The line is dragged."""
+        if event.splitter.id == "parting":
+            self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+
+    def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
+        """Store the share after the line was dragged."""
+        if event.splitter.id == "parting":
+            self.post_message(self.Resized(self._share))
+
 
 _PICTURES = 2
 """Pictures that there may be in the time of one of Textual's."""
@@ -78,7 +151,15 @@ class Workbench(Screen[None]):
     class ReviewWanted(Message):
         """Something waits in the review, or the user wants to go there, and it is not there yet."""
 
-    status = getters.query_one(StatusBar)
+    session_status: var[StatusValues] = var(StatusValues())
+    """Values of the status bar."""
+    shown: var[Pane] = var[Pane]("chat")
+    """The pane in front, or with the focus where all are shown."""
+    waiting: var[int] = var(0)
+    """Proposals that await a decision."""
+    needs_permission: var[bool] = var(False)
+    """Whether the model cannot go on without the user's permission."""
+
     tabs = getters.query_one(PaneTabs)
     sides = getters.query_one(PaneSplit)
 
@@ -93,22 +174,21 @@ class Workbench(Screen[None]):
         self._review_side: ReviewSide | None = None
         """None until something waits in it, or the user goes there."""
         self._proposals: Sequence[Proposal] = ()
-        """What it shows."""
-        self._untold: list[Callable[[Review], None]] = []
-        """What it is told once it is there."""
+        """Proposals of the review."""
+        self._review_calls: list[Callable[[Review], None]] = []
+        """Calls to make once the review is mounted."""
         self._goal: Pane | None = None
         """Where the user wants to go once it is there."""
         self._keeps_review = False
         """Whether the review stays although nothing waits: until the model goes on, or the user goes to the chat."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         # With the first Resize, which brings this class, all of it would be styled a second time.
         _, name = max(point for point in self.HORIZONTAL_BREAKPOINTS if self.app.size.width >= point[0])
         self.set_class(True, name, update=False)
-        yield PaneTabs()
+        yield PaneTabs().data_bind(shown=Workbench.shown, waiting=Workbench.waiting, asked=Workbench.needs_permission)
         yield PaneSplit(self.composer)
-        yield StatusBar()
+        yield StatusBar().data_bind(status=Workbench.session_status)
         yield KeyBar()
 
     def set_interval(
@@ -120,7 +200,7 @@ class Workbench(Screen[None]):
         repeat: int = 0,
         pause: bool = False,
     ) -> Timer:
-        """Begin a timer; the one that Textual paints by is faster here.
+        """Start a timer; Textual's repaint timer runs faster here.
 
         It ticks once or twice between two pictures, and a key that comes just after one should not wait so long.
         """
@@ -150,15 +230,16 @@ class Workbench(Screen[None]):
         self._bring_in(side, "#front-chat")
 
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
-        """Put the review in its place, with what waits."""
+        """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
         side.styles.width = width
         await self._prepare(side, "#front-review", settings, width)
         self._review_side = side
+        side.review.set_question_pending(self.session_status.asks == "question")
         self.show_proposals(self._proposals)
-        untold, self._untold = self._untold, []
-        for tell in untold:
+        calls, self._review_calls = self._review_calls, []
+        for tell in calls:
             tell(side.review)
         await self._laid_out(side.review, side.review.view)
         self._bring_in(side, "#front-review")
@@ -222,6 +303,11 @@ class Workbench(Screen[None]):
         return self._review_side.review
 
     @property
+    def awaits_review(self) -> bool:
+        """Whether something waits for the user in the review."""
+        return bool(self.waiting) or self.needs_permission
+
+    @property
     def in_review(self) -> bool:
         """Whether keys go to the review."""
         return self._review_side is not None and self.review.in_focus
@@ -231,66 +317,68 @@ class Workbench(Screen[None]):
         """Whether keys go to the composer."""
         return self.focused is self.composer.editor
 
-    def tell_review(self, tell: "Callable[[Review], None]") -> None:
-        """Tell the review something, as soon as it is there."""
+    def call_review(self, tell: "Callable[[Review], None]") -> None:
+        """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
-            self._untold.append(tell)
+            self._review_calls.append(tell)
         else:
             tell(self.review)
 
     def change_permissions(self, change: "Callable[[Review], None]") -> None:
-        """Add or take back what a tool asks in the review, and count it in the chat."""
+        """Add or remove a permission request in the review, and count it in the chat."""
 
         def tell(review: "Review") -> None:
             change(review)
             self.chat.status_line.show_permissions(review.open_permission_count)
 
-        self.tell_review(tell)
+        self.call_review(tell)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
-        """Show what waits and what was decided lately."""
+        """Show the waiting and the latest decided proposals."""
         self._proposals = proposals
         if self._review_side is not None:
             self.review.set_proposals(proposals)
-        self.tabs.waiting = sum(one.state.is_pending for one in proposals)
+        self.waiting = sum(one.state.is_pending for one in proposals)
         self._make_room()
 
     # How the width is shared
 
-    def note_asked(self, asks: Literal["", "permission", "question"]) -> None:
+    def watch_session_status(self, status: StatusValues) -> None:
         """Show that the model waits for a permission, given in the review, or for an answer, given in the chat."""
-        self.tabs.asked = asks == "permission"
+        self.needs_permission = status.asks == "permission"
         if self._review_side is not None:
-            self.review.set_question_pending(asks == "question")
-        self._make_room()
+            self.review.set_question_pending(status.asks == "question")
+        if self.is_mounted:
+            self._make_room()
 
-    def rest_review(self) -> None:
+    def release_review_width(self) -> None:
         """Give the chat the whole width from now on, until something waits."""
         self._keeps_review = False
         self._make_room()
 
     def _make_room(self) -> None:
         """Show the review as long as something waits in it or the user is there."""
-        wanted = bool(self.tabs.waiting) or self.tabs.asked or self.tabs.shown != "chat"
+        wanted = self.awaits_review or self.shown != "chat"
         if wanted:
             self.sides.show_placeholder()
         self._keeps_review = self._keeps_review or wanted
         self._mark("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
             self.post_message(self.ReviewWanted())
-        self.composer.set_review_pending(bool(self.tabs.waiting) or self.tabs.asked)
+        self.composer.set_review_pending(self.awaits_review)
 
     def _mark(self, name: str, *, on: bool) -> None:
-        """Say with a class which sides are shown.
+        """Set or remove a class that says which sides are shown.
 
-        They alone are styled anew, not all that is in them: no such class concerns that, and it would hold up a key.
+        Only the sides are styled anew, not the widgets in them: no such class concerns those, and it would delay a
+        key.
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)
             self.app.stylesheet.update_nodes(self.sides.children)
 
-    def tell_outcome(self, problem: str) -> None:
-        """Say in the review what went wrong, where there is one."""
+    def show_review_problem(self, problem: str) -> None:
+        """Show a problem in the review, if it is mounted."""
         if self._review_side is not None:
             self.review.show_outcome(problem, problem=True)
 
@@ -324,7 +412,7 @@ class Workbench(Screen[None]):
             self.review.action_full_screen()
             self.set_full_screen(False)
         self._mark("show-review", on=pane != "chat")
-        self.tabs.shown = pane
+        self.shown = pane
         self._make_room()
         if self._review_side is not None:
             self._review_side.keep_focus()
@@ -344,20 +432,20 @@ class Workbench(Screen[None]):
             self.query_one(ChatColumn).lose_picture()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The tab follows the focus, wherever a click or Tab has put it."""
+        """Select the tab of the pane that got the focus."""
         above = event.widget.ancestors_with_self
         if self.composer in above or self._chat_side in above:
-            self.tabs.shown = "chat"
+            self.shown = "chat"
         elif self._review_side in above:
-            self.tabs.shown = "approvals" if self.review.pane in above else "diff"
+            self.shown = "approvals" if self.review.pane in above else "diff"
         # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
-        self._mark("show-review", on=self.tabs.shown != "chat")
+        self._mark("show-review", on=self.shown != "chat")
         self._make_room()
 
     def action_next_pane(self, step: int) -> None:
         """Tab: on to the next widget, or to the next pane where only one is shown."""
         if self.has_class("-narrow"):
-            self.show_pane(PANES[(PANES.index(self.tabs.shown) + step) % len(PANES)])
+            self.show_pane(PANES[(PANES.index(self.shown) + step) % len(PANES)])
         elif step > 0:
             self.focus_next()
         else:
@@ -365,11 +453,11 @@ class Workbench(Screen[None]):
 
     # By name, since what they are imported from comes after the first picture.
 
-    def on_full_screen(self, event: "wishes.FullScreen") -> None:
+    def on_full_screen(self, event: "review_messages.FullScreen") -> None:
         """The review takes the whole screen, or gives it back."""
         self.set_full_screen(event.on)
 
-    def on_room_wanted(self, event: "wishes.RoomWanted") -> None:
+    def on_room_wanted(self, event: "review_messages.RoomWanted") -> None:
         """The review wants more of the width, or less."""
         self.sides.resize_review(event.steps)
 
@@ -379,8 +467,8 @@ class Workbench(Screen[None]):
 
     @on(Composer.NothingEntered)
     def go_to_what_waits(self) -> None:
-        """Enter where nothing is written leads to what waits; whoever was writing decides nothing there by that."""
-        if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.has_question:
+        """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
+        if not self.awaits_review or self._review_side is None or self.chat.has_question:
             return
         self.lead_to_review("diff")
 

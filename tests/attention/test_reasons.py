@@ -262,9 +262,7 @@ def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() ->
         ("a.html", ["<p>", "<!-- x", "y -->"], ["<p>", "      ", "     "]),
     ],
 )
-def test_strings_and_comments_are_blanked_where_a_lexer_can_be_relied_on(
-    path: str, lines: list[str], expected: list[str]
-) -> None:
+def test_a_reliable_lexer_blanks_strings_and_comments(path: str, lines: list[str], expected: list[str]) -> None:
     assert blank_lines(path, lines) == expected
 
 

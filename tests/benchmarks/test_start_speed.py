@@ -161,9 +161,7 @@ def test_a_long_session_opens_like_a_short_one(workspace: Path, environment: dic
     assert found["20,000"].memory <= MEGABYTES[20_000]
 
 
-def test_the_first_start_of_all_compiles_little_more_than_that_of_a_bare_app(
-    workspace: Path, environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_first_start_compiles_little(workspace: Path, environment: dict[str, str], tmp_path: Path) -> None:
     """Installers such as uv compile nothing, and Textual alone makes a first start more than twice as long.
 
     The standard library comes compiled.

@@ -10,8 +10,8 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
-from tests.ui.review_app import ReviewApp
-from tests.ui.test_review_decisions import ready, small
+from tests.ui.review_app import reviewing
+from tests.ui.test_review_decisions import small
 
 FEW, MANY = 100, 800
 
@@ -83,9 +83,7 @@ async def in_the_review(waiting: int) -> tuple[float, float]:
     """Seconds of CPU to take in so many proposals that wait, and for a key that goes to the next of them."""
     proposal, diffs = small("P1")
     many = [proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(waiting)]
-    app = ReviewApp(*((one, diffs) for one in many))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await ready(pilot)
+    async with reviewing(*((one, diffs) for one in many), size=(120, 40)) as (app, pilot):
         app.review.pane.queue.focus()
         await pilot.pause()
         started = time.thread_time()

@@ -103,9 +103,7 @@ def test_an_ignored_folder_costs_nothing(many_files: Path, tmp_path: Path) -> No
         (tmp_path / "node_modules_real").rename(many_files)
 
 
-def test_searching_costs_a_small_multiple_of_reading_the_files(
-    many_files: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace(many_files)
     monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
 
@@ -159,9 +157,7 @@ def git(root: Path, *arguments: str) -> None:
         "no such text anywhere",
     ],
 )
-def test_searching_without_ripgrep_costs_a_small_multiple_of_git_grep(
-    in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
-) -> None:
+def test_search_without_ripgrep_against_git_grep(in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     workspace = Workspace(in_git)
     monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
     monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)

@@ -20,9 +20,7 @@ def model(signoff: Run) -> "dict[str, str]":
     return {"OPENAI_API_KEY": "key", "SIGNOFF_MODEL": "test-model"}
 
 
-def test_the_answer_is_printed_and_nothing_is_done(
-    signoff: Run, model: dict[str, str], workspace: Path, tmp_path: Path
-) -> None:
+def test_ask_prints_the_answer_only(signoff: Run, model: dict[str, str], workspace: Path, tmp_path: Path) -> None:
     with WireServer() as server:
         where = {**model, "OPENAI_BASE_URL": server.base_url}
         server.say("It is **louder**.\n\nThat is all.", prompt_tokens=700)

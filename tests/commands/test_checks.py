@@ -12,6 +12,7 @@ from app.automation.check_runner import CheckRunner
 from app.cli.check_commands import check, suggest
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.decision_commands import approve
+from app.cli.evidence_command import evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
@@ -58,9 +59,7 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
 
 
 @pytest.mark.layer
-def test_the_exit_code_and_the_document_say_what_failed(
-    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(runtime, asked(as_json=True)) == ExitCode.FAILED
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["ok"]) == ("P1", False)
@@ -94,9 +93,7 @@ def test_an_untrusted_or_changed_file_runs_nothing(runtime: OpenWorkspace, root:
     assert raised.value.code == ExitCode.REFUSED
 
 
-def test_suggestions_are_a_proposal_that_keeps_what_is_there(
-    runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "Makefile").write_text("test:\n\ttrue\n")
     arguments = argparse.Namespace(what="suggest", json=True)
     assert suggest(runtime, arguments) == ExitCode.DONE
@@ -116,9 +113,7 @@ def approving(*, unchecked: bool = False) -> argparse.Namespace:
 
 @pytest.mark.layer
 @pytest.mark.parametrize(("says", "code"), [("two", ExitCode.REFUSED), ("one", ExitCode.DONE)])
-def test_what_is_to_be_checked_before_a_write_is(
-    root: Path, runtime: OpenWorkspace, says: str, code: ExitCode
-) -> None:
+def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace, says: str, code: ExitCode) -> None:
     (root / ".signoff.toml").write_text(
         f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
     )
@@ -156,9 +151,7 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
 
 
 @pytest.mark.layer
-def test_what_is_decided_is_refused_for_that_and_checks_nothing(
-    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
     trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
@@ -184,9 +177,7 @@ def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: 
         check(runtime, asked())
 
 
-def test_a_defect_in_a_decision_is_not_taken_for_a_refusal(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_in_approve_is_no_refusal(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
@@ -199,9 +190,7 @@ TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
 
 
 @pytest.mark.layer
-def test_of_chosen_hunks_just_those_are_checked_and_the_record_says_on_which_tree(
-    root: Path, runtime: OpenWorkspace
-) -> None:
+def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, runtime: OpenWorkspace) -> None:
     (root / ".signoff.toml").write_text(
         """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
     )
@@ -233,3 +222,55 @@ def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest
     assert check(runtime, chosen) == ExitCode.DONE
     (line,) = json.loads(capsys.readouterr().out)["checks"]
     assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
+
+
+def evidence_of(**more: object) -> argparse.Namespace:
+    values = {"id": "P2", "hunks": None, "only": None, "seconds": None, "json": True, **more}
+    return argparse.Namespace(**values)
+
+
+@pytest.fixture
+def code(runtime: OpenWorkspace) -> OpenWorkspace:
+    (runtime.workspace.root / "a.py").write_text("one\n")
+    runtime.service.stage_patch(PATCH.replace("a.txt", "a.py"))
+    return runtime
+
+
+@pytest.mark.layer
+def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code.workspace.root / ".signoff.toml").write_text(
+        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nevidence = true\n'
+    )
+    with pytest.raises(CommandError, match="once you trust it") as raised:
+        code.reload()
+        evidence(code, evidence_of())
+    assert raised.value.code == ExitCode.REFUSED
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert evidence(code, evidence_of()) == ExitCode.DONE
+    said = json.loads(capsys.readouterr().out)
+    assert (said["id"], said["check"], said["unheld"], said["complete"]) == ("P2", "tests", [], True)
+    [hunk] = said["hunks"]
+    assert (hunk["path"], hunk["hunk"], hunk["verdict"]) == ("a.py", 1, "held")
+    assert hunk["words"] == "held by the check"
+    assert evidence(code, evidence_of(json=False)) == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[1] == "a.py  hunk 1   held by the check"
+
+
+@pytest.mark.layer
+def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(CommandError, match="No check seems to run tests") as raised:
+        evidence(code, evidence_of())
+    assert raised.value.code == ExitCode.USAGE
+    (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert evidence(code, evidence_of()) == ExitCode.FAILED
+    assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"
+    code.service.deny("P2")
+    with pytest.raises(NotPending):
+        evidence(code, evidence_of())

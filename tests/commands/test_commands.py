@@ -110,9 +110,7 @@ def test_a_denial_is_taken_back_and_done_again(signoff: Run, workspace: Path) ->
 
 
 @pytest.mark.parametrize(("verb", "fact"), [("approve", "all its files are written"), ("deny", "P1 is denied")])
-def test_a_decision_that_could_not_be_recorded_stands_and_is_recorded_later(
-    signoff: Run, workspace: Path, tmp_path: Path, verb: str, fact: str
-) -> None:
+def test_an_unrecorded_decision_recovers(signoff: Run, workspace: Path, tmp_path: Path, verb: str, fact: str) -> None:
     signoff("stage", "-", stdin=PATCH)
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
     database.execute("CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
@@ -137,9 +135,7 @@ def test_a_decision_that_could_not_be_recorded_stands_and_is_recorded_later(
     assert json.loads(signoff("log", "--json").stdout)[0]["proposal"] == "P1"
 
 
-def test_a_store_that_fails_before_the_end_leaves_every_file_as_it_was(
-    signoff: Run, workspace: Path, tmp_path: Path
-) -> None:
+def test_a_store_failure_before_the_end_restores_every_file(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     signoff("stage", "-", stdin=PATCH)
     database = sqlite3.connect(tmp_path / "home" / "state" / "signoff.db")
     database.execute(
@@ -200,9 +196,7 @@ def test_a_stale_proposal_shows_its_conflict_before_the_patch(signoff: Run, work
     assert document(signoff("show", "P1", "--json"))["files"][0]["conflicts"] == []
 
 
-def test_content_that_was_changed_in_the_store_is_never_written(
-    signoff: Run, workspace: Path, tmp_path: Path
-) -> None:
+def test_content_changed_in_the_store_is_never_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     signoff("stage", stdin=PATCH)
     with sqlite3.connect(tmp_path / "home/state/signoff.db") as connection:
         connection.execute("UPDATE blobs SET data = CAST('evil' || data AS BLOB)")
@@ -409,9 +403,7 @@ def test_a_command_of_the_model_never_runs_without_the_screen(signoff: Run, work
         assert not any("The user says" in str(message["content"]) for message in server.last.messages)
 
 
-def test_a_command_that_is_allowed_runs_without_the_screen_and_its_changes_wait(
-    signoff: Run, workspace: Path
-) -> None:
+def test_an_allowed_command_runs_headless_and_stages_its_changes(signoff: Run, workspace: Path) -> None:
     with WireServer() as server:
         server.call("run_command", {"command": "echo made > made.txt; echo said"})
         server.say("It is done.")
@@ -443,9 +435,7 @@ def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, wor
     assert not (workspace / "build").exists()
 
 
-def test_kept_versions_of_ignored_files_are_listed_with_their_folder_and_pruned_by_age(
-    signoff: Run, workspace: Path, tmp_path: Path
-) -> None:
+def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     kept = kept_versions(workspace, tmp_path / "home/state/kept")
     older, newer = kept.new_folder(), kept.new_folder()
     for folder in (older, newer):
@@ -461,9 +451,7 @@ def test_kept_versions_of_ignored_files_are_listed_with_their_folder_and_pruned_
     assert not newer.exists()
 
 
-def test_of_kept_versions_the_newest_stay_within_a_size_and_an_age(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_folders, "MOST_BYTES", 10)
     kept, folders = kept_versions(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
@@ -606,9 +594,7 @@ def test_everything_that_would_be_written_is_told_before_it_is(signoff: Run, wor
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_leaves_a_session_that_goes_on(
-    signoff: Run, workspace: Path, tmp_path: Path, number: int, code: int
-) -> None:
+def test_a_signal_ends_no_session(signoff: Run, workspace: Path, tmp_path: Path, number: int, code: int) -> None:
     with WireServer() as server:
         server.script([stream(chunk(text="Half a sen"), STALL)])
         endpoint = ("--base-url", server.base_url, "--model", "m")
@@ -653,9 +639,7 @@ def test_a_prompt_that_is_no_text_and_a_reader_that_leaves(signoff: Run, workspa
 
 
 @pytest.mark.parametrize("words", [("proposals",), ("keys",), ("export", "--help")])
-def test_a_reader_that_leaves_at_once_is_told_of_by_the_exit_code_alone(
-    workspace: Path, tmp_path: Path, words: tuple[str, ...]
-) -> None:
+def test_a_closed_pipe_shows_in_the_exit_code_only(workspace: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
@@ -719,9 +703,7 @@ def test_the_doctor_names_the_models_where_none_is_chosen(signoff: Run) -> None:
         assert "`signoff doctor` lists" in refused(signoff("run", "hello", *address, OPENAI_API_KEY="right"), 2)
 
 
-def test_the_model_that_was_picked_in_the_app_is_used_and_the_doctor_says_so(
-    signoff: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_model_picked_in_the_app_is_used(signoff: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(workspace.parent / "home"))
     with WireServer() as server:
         server.models = ["large", "small"]

@@ -193,9 +193,7 @@ def test_without_signoff_on_the_path_the_reason_is_that(signoff: Run, workspace:
     assert (code, line["verdict"]) == (1, "not tried") and line["why"].startswith("signoff is not on the PATH")
 
 
-def test_neither_key_nor_home_of_the_user_reaches_the_agent(
-    signoff: Run, workspace: Path, installed: Installed
-) -> None:
+def test_the_agent_gets_neither_key_nor_home(signoff: Run, workspace: Path, installed: Installed) -> None:
     told = workspace.parent / "told"
     installed.put("claude", f"#!/bin/sh\nenv > {told}\n")
     keys = {"ANTHROPIC_API_KEY": "sk-ant-own", "ANTHROPIC_AUTH_TOKEN": "own", "CLAUDE_CONFIG_DIR": "/own"}

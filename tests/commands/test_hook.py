@@ -110,9 +110,7 @@ def test_codex_finds_the_reason_where_it_reads_it_beside_the_exit_code(site: Sit
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_calls_of_one_response_are_one_proposal_and_the_other_calls_of_it_are_refused(
-    name: str, site: Site
-) -> None:
+def test_calls_of_one_response_make_one_proposal_and_others_are_refused(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     calls = agent.responds(
         agent.writes("b.txt", "world\n"),

@@ -106,9 +106,7 @@ def reason(done: "subprocess.CompletedProcess[str]") -> str:
         ("gemini", "qwen"),
     ],
 )
-def test_an_edit_is_staged_under_the_name_of_the_agent_that_sent_it(
-    run: Hook, workspace: Path, hook: str, sender: str
-) -> None:
+def test_an_edit_is_staged_under_its_agents_name(run: Hook, workspace: Path, hook: str, sender: str) -> None:
     named = {"opencode": "response_id", "copilot": "timestamp"}.get(sender)
     each_response = ({named: f"2026-11-23T20:48:0{number}.000Z"} if named else {} for number in range(3))
     words = [reason(run("hook", hook, payload=SENT[sender] | response)) for response in each_response]
@@ -152,9 +150,7 @@ def test_copilot_sends_a_patch_as_a_text(run: Hook, workspace: Path, tool: str) 
     assert (workspace / "b.txt").read_text() == "world\n"
 
 
-def test_the_calls_of_a_response_of_copilot_are_one_proposal_and_autopilot_opens_no_gate(
-    run: Hook, tmp_path: Path
-) -> None:
+def test_copilot_calls_make_one_proposal_and_autopilot_opens_no_gate(run: Hook, tmp_path: Path) -> None:
     log = tmp_path / ".copilot/session-state" / str(COPILOT["session_id"]) / "events.jsonl"
     log.parent.mkdir(parents=True)
 

@@ -175,9 +175,7 @@ def waiting(signoff: Callable[..., str]) -> list[str]:
     return [each["id"] for each in json.loads(signoff("proposals", "--json"))]
 
 
-def test_a_host_that_leaves_in_mid_call_finds_it_staged(
-    root: Path, environment: dict[str, str], signoff: Callable[..., str]
-) -> None:
+def test_a_call_is_staged_if_host_exits(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         pipes.leave()
@@ -197,9 +195,7 @@ def test_a_signal_ends_it_like_a_host_that_leaves(root: Path, environment: dict[
     assert "P1 awaits the user's decision" in answer["result"]["content"][0]["text"]
 
 
-def test_a_host_that_reads_no_more_ends_it_without_a_word(
-    root: Path, environment: dict[str, str], signoff: Callable[..., str]
-) -> None:
+def test_a_host_that_stops_reading(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
     with served(root, environment) as pipes:
         pipes.propose(1, wait=600)
         assert pipes.read()["method"] == "notifications/progress"
@@ -295,16 +291,12 @@ def kills(root: Path, environment: dict[str, str], signoff: Callable[..., str], 
             signoff("deny", name)
 
 
-def test_killed_at_any_instant_it_has_written_nothing(
-    root: Path, environment: dict[str, str], signoff: Callable[..., str]
-) -> None:
+def test_a_kill_writes_nothing(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
     kills(root, environment, signoff, 3)
 
 
 @pytest.mark.soak
-def test_killed_at_fifty_instants_it_has_written_nothing(
-    root: Path, environment: dict[str, str], signoff: Callable[..., str]
-) -> None:
+def test_50_kills_write_nothing(root: Path, environment: dict[str, str], signoff: Callable[..., str]) -> None:
     kills(root, environment, signoff, 50)
 
 

@@ -71,9 +71,7 @@ def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireSer
         ("/help", 2, "for the app"),
     ],
 )
-def test_what_is_no_command_here_sends_nothing(
-    signoff: Run, server: WireServer, prompt: str, code: int, said: str
-) -> None:
+def test_an_unknown_command_sends_none(signoff: Run, server: WireServer, prompt: str, code: int, said: str) -> None:
     done = signoff("run", prompt)
     assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == 1
     assert server.requests == []

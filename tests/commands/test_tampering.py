@@ -18,8 +18,7 @@ from app.agent.decision_service import approval_event, decision_event, edit_even
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.decision_results import DecisionResult
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.storage.database import MIGRATIONS
@@ -270,14 +269,12 @@ def leaves(document: Any) -> Iterator[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize(("table", "column"), columns())
-def test_a_changed_value_is_without_effect_or_named(
-    reviewed: Reviewed, tmp_path: Path, table: str, column: str
-) -> None:
+def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path, table: str, column: str) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table, column)
     dice = random.Random(f"{table}.{column}")
-    values = [(row, changed(value, dice)) for row, value in dice.choices(rows, k=at_most(12))] if rows else []
+    values = [(changed(value, dice), row, value) for row, value in dice.choices(rows, k=at_most(12))] if rows else []
     statement = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {known_by} = ?"
-    check(reviewed, tmp_path, [(statement, (value, row)) for row, value in values])
+    check(reviewed, tmp_path, [(statement, (new, row)) for new, row, old in dict.fromkeys(values) if new != old])
 
 
 @pytest.mark.parametrize("table", sorted({table for table, _ in columns()}))
@@ -289,11 +286,17 @@ def test_a_removed_row_is_without_effect_or_named(reviewed: Reviewed, tmp_path: 
 
 
 def check(reviewed: Reviewed, kept: Path, harms: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
-    """Carry out each statement by itself, and compare what is said with what was said before."""
-    before = reviewed.said
+    """Carry out each statement by itself, and compare what is said with what was said before.
+
+    What is named may differ: of such harms, only the first is gone through for what becomes of the commands.
+    """
+    before, is_named = reviewed.said, False
     for statement, values in harms:
         with tampered(reviewed.base, kept, statement, values):
             code, named = run("log", "--verify")
+            if is_named and code and named:
+                continue
+            is_named = bool(code and named)
             after = said()
         differ = [who for who in after if after[who] != before[who]]
-        assert not differ or (code and named), (statement, values, [(before[who], after[who]) for who in differ[:1]])
+        assert not differ or is_named, (statement, values, [(before[who], after[who]) for who in differ[:1]])

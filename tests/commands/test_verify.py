@@ -16,6 +16,7 @@ import pytest
 from app.attestation.review_notes import REVIEWS
 from app.attestation.statement import pre_authentication
 from app.cli.main import main
+from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, EvidenceFact, EvidenceVerdict, HunkEvidence
 from app.runtime.open_workspace import open_runtime
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
@@ -87,7 +88,14 @@ class Project:
         git(self.root, "commit", "--quiet", "-m", subject, *more)
         return git(self.root, "rev-parse", "HEAD")
 
-    def review(self, subject: str, changes: dict[str, str | None], *, sign: bool = True) -> str:
+    def review(
+        self,
+        subject: str,
+        changes: dict[str, str | None],
+        *,
+        sign: bool = True,
+        circumstances: DecisionContext = UNKNOWN,
+    ) -> str:
         """Stage changes, approve and commit them; the commit."""
         runtime = open_runtime(self.root, {}, {})
         draft = runtime.service.draft("s1")
@@ -96,7 +104,7 @@ class Project:
                 draft.delete(path)
             else:
                 draft.write(path, text)
-        runtime.service.approve(runtime.service.stage(draft, subject).id)
+        runtime.service.approve(runtime.service.stage(draft, subject).id, circumstances=circumstances)
         runtime.close()
         commit = self.commit(subject)
         if sign:
@@ -388,6 +396,16 @@ def squashed_with_a_removal(project: Project) -> None:
     git(project.root, "commit", "--quiet", "-m", "all in one")
 
 
+def picked_where_both_sides_have_changed(project: Project) -> None:
+    git(project.root, "checkout", "--quiet", "-b", "side")
+    project.replace("line 20", "twenty")
+    git(project.root, "checkout", "--quiet", "main")
+    for line in ("line 18", "line 23"):
+        project.write("a.txt", project.read().replace(f"{line}\n", "landed\n"))
+    project.base = project.commit("landed")
+    git(project.root, "cherry-pick", "side")
+
+
 def picked(project: Project) -> None:
     git(project.root, "checkout", "--quiet", "-b", "side")
     project.replace("line 3", "three")
@@ -409,6 +427,7 @@ def merged_with_a_reviewed_resolution(project: Project) -> None:
     project.replace("line 3", "three")
     git(project.root, "checkout", "--quiet", "main")
     project.replace("line 3", "drei")
+    project.base = git(project.root, "rev-parse", "HEAD")
     subprocess.run(["git", "merge", "--quiet", "side"], cwd=project.root, capture_output=True, check=False)
     git(project.root, "checkout", "--ours", "a.txt")
     project.replace("drei", "three or drei", "merge")
@@ -439,6 +458,7 @@ def an_empty_commit(project: Project) -> None:
         squashed,
         squashed_with_a_removal,
         picked,
+        picked_where_both_sides_have_changed,
         merged,
         merged_with_a_reviewed_resolution,
         committed_in_parts,
@@ -526,11 +546,32 @@ def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
     found = json.loads(project.verify("--format", "sarif")[1])["runs"][0]["results"]
     places = [result["locations"][0]["physicalLocation"] for result in found]
     assert places[0] == {"artifactLocation": {"uri": "a.txt"}, "region": {"startLine": 31}}
-    assert places[1] == {"artifactLocation": {"uri": "b%2C%20c%25.txt"}}
+    assert places[1] == {"artifactLocation": {"uri": "b%2C%20c%25.txt"}, "region": {"startLine": 1}}
     badge = json.loads(project.verify("--format", "badge")[1])
     assert (badge["message"], badge["color"]) == ("0 of 1 commit", "red")
     document = json.loads(project.verify("--json")[1])
-    assert [file["lines"] for file in document["commits"][0]["files"]] == [[31], []]
+    first, second = document["commits"][0]["files"]
+    assert (first["lines"], second["lines"]) == ([31], [])
+    assert [(hunk["line"], hunk["covered"], len(hunk["reviews"])) for hunk in first["hunks"]] == [
+        (4, True, 1),
+        (31, False, 0),
+    ]
+    said = project.verify()[1]
+    assert "a.txt: 1 of 2 hunks (line 31) not reviewed; line 4 by ann@x.org at " in said
+
+
+def test_what_was_known_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
+    mark = HunkEvidence(path="a.txt", hunk=1, verdict=EvidenceVerdict.HELD, tests=("t.py::test_a",), count=1)
+    fact = EvidenceFact(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
+    changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}
+    project.review("change", changed, circumstances=DecisionContext(through="app", evidence=fact))
+    code, said = project.verify("--json")
+    assert code == 0
+    (commit,) = json.loads(said)["commits"]
+    (reviewer,) = commit["files"][0]["reviews"]
+    assert reviewer["review"]["evidence"] == [
+        {"path": "a.txt", "hunk": 1, "verdict": "held", "tests": ["t.py::test_a"], "check": "tests"}
+    ]
 
 
 def test_the_record_checks_the_signed_statements(project: Project) -> None:
@@ -539,6 +580,8 @@ def test_the_record_checks_the_signed_statements(project: Project) -> None:
     assert code == 0, said
     assert "1 signed statement in git's notes: good" in said
     project.forge(lambda statement: statement["predicate"]["reviews"][0].update(reviewer="bob <bob@x.org>"))
+    git(project.root, "update-ref", "refs/notes/origin/signoff-reviews", REVIEWS)
+    git(project.root, "update-ref", "-d", REVIEWS)
     code, said = run("log", "--verify")
     assert code == 3
     assert "no allowed key signed it" in said
@@ -566,6 +609,14 @@ def test_an_author_may_sign_a_commit_instead(project: Project) -> None:
     project.write("b.txt", "by hand again\n")
     project.commit("signed by another", "--gpg-sign", "--author=bob <bob@x.org>")
     assert project.verify()[0] == 3
+
+
+def test_a_statement_has_the_decisions_of_its_commits_alone(project: Project) -> None:
+    for number in range(4):
+        project.replace(f"line {number}", "x")
+    sizes = [git(project.root, "cat-file", "-s", name) for name in project.envelopes()]
+    assert max(map(int, sizes)) < 1.2 * min(map(int, sizes))
+    assert project.verify()[0] == 0
 
 
 def test_a_range_is_signed_at_once(project: Project) -> None:
@@ -623,8 +674,8 @@ def test_hostile_notes_end_with_a_line(project: Project, text: Callable[[Project
 def test_a_note_that_is_none_covers_nothing(project: Project, text: bytes) -> None:
     project.replace("line 3", "three")
     blob = git(project.root, "hash-object", "-w", "--stdin", data=text)
-    for name in project.envelopes():
-        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-C", blob, name)
+    for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines():
+        git(project.root, "notes", f"--ref={REVIEWS}", "add", "-f", "-m", f"../x\nHEAD\n{blob}", line.split()[1])
     code, said = project.verify()
     assert code == 3
     assert "\x1b" not in said
@@ -640,9 +691,7 @@ def test_hostile_names_are_shown_as_what_they_are(project: Project) -> None:
     assert "\n✓ a.txt: reviewed" not in said
 
 
-def test_git_is_set_up_to_write_and_exchange_the_notes(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_setup_lets_git_push_the_notes(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
@@ -676,6 +725,10 @@ def test_git_is_set_up_to_write_and_exchange_the_notes(
     git(project.root, "fetch", "--quiet")
     git(project.root, "reset", "--quiet", "--hard", "origin/main")
     assert project.verify()[0] == 0
+    project.write("b.txt", "by hand\n")
+    project.commit("by hand")
+    git(project.root, "push", "--quiet")
+    project.base = git(project.root, "rev-parse", "HEAD")
     project.review("mine again", {"a.txt": "two\n"}, sign=False)
     git(project.root, "push", "--quiet")
     assert project.verify()[0] == 0
@@ -717,6 +770,53 @@ def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_pa
     assert git(server, "rev-parse", "main~1") == project.base
 
 
+@pytest.mark.parametrize("forge", ["GitHub", "GitLab"])
+def test_the_lines_for_a_forge_verify_a_request(project: Project, tmp_path: Path, forge: str) -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
+    lines = text.partition(f"## On {forge}")[2].partition("```yaml\n")[2].partition("```")[0]
+    if forge == "GitHub":
+        script = "\n".join(line.strip() for line in lines.partition("run: |\n")[2].splitlines())
+    else:
+        script = lines.partition("script:\n")[2].replace("\n      ", " ").replace("    - ", "")
+    project.replace("line 3", "three")
+    commit = git(project.root, "rev-parse", "HEAD")
+    fork, server, job = (tmp_path / name for name in ("fork.git", "server.git", "job"))
+    for bare in (fork, server):
+        git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(bare))
+    git(project.root, "push", "--quiet", str(fork), REVIEWS)
+    git(server, "update-ref", "refs/pull/1/head", commit)
+    git(server, "update-ref", "refs/heads/main", project.base)
+    git(tmp_path, "clone", "--quiet", f"file://{server}", str(job))
+    git(job, "fetch", "--quiet", "origin", "refs/pull/1/head")
+    program = tmp_path / "bin/uvx"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    program.chmod(0o755)
+    values = {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "SIGNOFF": "signoff",
+        "FORK": f"file://{fork}",
+        "PULL": "refs/pull/1/head",
+        "RANGE": f"origin/main..{commit}",
+        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
+        "CI_MERGE_REQUEST_SOURCE_PROJECT_URL": f"file://{tmp_path}/fork",
+        "CI_COMMIT_SHA": commit,
+    }
+
+    def verify() -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(["sh", "-e", "-c", script], cwd=job, env=values, capture_output=True, check=False)
+
+    done = verify()
+    assert done.returncode == 0, done.stderr
+    assert b"1 commit covered" in done.stdout
+    git(job, "update-ref", "-d", "refs/notes/fork/signoff-reviews")
+    git(fork, "update-ref", "-d", REVIEWS)
+    done = verify()
+    assert done.returncode == 3, done.stderr
+    assert b"not reviewed" in done.stdout
+
+
 def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: Path) -> None:
     project.replace("line 3", "three")
     program = tmp_path / "program"
@@ -729,9 +829,7 @@ def test_nothing_that_a_repository_configures_runs(project: Project, tmp_path: P
     assert not (tmp_path / "ran").exists()
 
 
-def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_staging_shows_signed_lines(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
@@ -752,9 +850,7 @@ def test_what_was_signed_goes_along_and_is_shown_where_it_is_staged(
     assert "Approved before: a.txt: ann@x.org (P1, 1/1 hunks)" in said
 
 
-def test_an_approval_waits_for_another_person_where_the_policy_asks_for_two(
-    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project.set_policy(POLICY + "[[paths]]\nmatch = ['a.*']\npeople = 2\n")
     server, other = tmp_path / "server.git", tmp_path / "other"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))

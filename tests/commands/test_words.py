@@ -142,9 +142,7 @@ def test_the_keys_are_a_document(signoff: Run) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
-def test_what_is_no_file_any_more_is_not_what_was_signed(
-    signoff: Run, workspace: Path, make: Callable[[Path], None]
-) -> None:
+def test_a_path_that_is_no_file_is_not_signed(signoff: Run, workspace: Path, make: Callable[[Path], None]) -> None:
     signoff("stage", stdin=PATCH)
     assert signoff("approve", "P1").returncode == 0
     (workspace / "notes.txt").unlink()
@@ -210,9 +208,7 @@ def terminal() -> Iterator[None]:
             gc.enable()
 
 
-def test_a_defect_at_the_start_of_the_app_is_shown_as_what_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exception_at_the_start_is_shown_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # As where a part of the program was not installed.
     monkeypatch.setitem(sys.modules, "app.cli.open_app", None)
     with terminal(), pytest.raises(ModuleNotFoundError, match=r"app\.cli\.open_app"):

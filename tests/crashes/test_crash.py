@@ -263,9 +263,7 @@ def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
 
 
 @pytest.mark.parametrize("fault", [no_space, pytest.param(broken, marks=pytest.mark.soak)])
-def test_a_write_that_fails_half_way_leaves_every_file_as_it_was(
-    tmp_path: Path, fault: Callable[[str], None]
-) -> None:
+def test_a_write_that_fails_half_way_restores_every_file(tmp_path: Path, fault: Callable[[str], None]) -> None:
     assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16 // every(1)
 
 

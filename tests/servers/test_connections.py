@@ -76,9 +76,7 @@ async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> Non
         ("print('x' * 2**20)", "it sent a line of more than 0 MB"),
     ],
 )
-async def test_one_that_says_nothing_more_of_use_is_gone_whether_it_ends_or_not(
-    code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
     monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**18)
     # On Linux what is around it holds its output open as long as it runs.
@@ -141,9 +139,7 @@ def streaming(*lines: str) -> Answer:
     return stream
 
 
-async def test_what_is_told_unasked_is_heard_also_after_a_connection_that_broke(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_notifications_arrive_after_a_broken_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
     heard: list[str] = []
 
@@ -185,9 +181,7 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
         await server.stop()
 
 
-async def test_what_the_user_has_stopped_is_no_longer_in_the_way_of_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_ROUSED", 0.05)
     async with served(tmp_path, **player(timeout=5)) as server:
         await server.start()

@@ -76,7 +76,7 @@ async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, 
         await run.screen("ServersScreen")
         await run.see("No file names an MCP server")
         await run.pilot.press("enter", "ctrl+r", "ctrl+s")
-        await run.told("There is nothing to sign in to.")
+        await run.told("This server needs no sign-in.")
 
 
 async def ask(run: Running, wire: WireServer, text: str) -> None:
@@ -96,9 +96,7 @@ def results(run: Running) -> list[str]:
 
 @pytest.mark.layer
 @SIZES
-async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
-    size: Any, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_call_asks_with_arguments_and_can_be_allowed(size: Any, wire: WireServer, tmp_path: Path) -> None:
     async with running(tmp_path, wire, size=size, mcp={"play": player()}) as run:
         await ready(run, "play")
         await ask(run, wire, "hi \x1b]0;evil\x07 \u202eleaks [bold]markup[/]")
@@ -111,7 +109,7 @@ async def test_a_call_asks_with_its_arguments_and_may_be_allowed_for_good(
         assert "did not allow" in results(run)[-1]
         await ask(run, wire, "two")
         await run.review()
-        await run.see("whatever its arguments", "What it changes in your files will wait")
+        await run.see("any arguments", "What it changes in your files will wait")
         await run.pilot.press("A")
         await run.settled()
         assert results(run)[-1] == "two"

@@ -172,9 +172,7 @@ async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_
         ({"iss": "https://evil.example"}, "from https://evil.example"),
     ],
 )
-async def test_what_comes_back_is_looked_at(
-    answer: dict[str, str], why: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_the_callback_is_validated(answer: dict[str, str], why: str, wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def browse(invitation: SignInRequest) -> None:
@@ -186,9 +184,7 @@ async def test_what_comes_back_is_looked_at(
 
 
 @pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
-async def test_a_token_is_for_no_server_whose_address_only_begins_alike(
-    cut: int | None, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_token_is_not_sent_to_a_similar_address(cut: int | None, wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         authority.protects = authority.played.url[:-cut] if cut else "http://["
         await on.server("far").sign_in(authority.browse)
@@ -196,9 +192,7 @@ async def test_a_token_is_for_no_server_whose_address_only_begins_alike(
         assert authority.forms[0]["resource"] == authority.played.url
 
 
-async def test_the_scope_that_the_server_asks_for_goes_before_all_that_there_are(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_the_scope_of_the_challenge_precedes_all_supported(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         authority = Authority(played)
         played.challenge += ', scope="read:one"'
@@ -225,9 +219,7 @@ async def test_who_is_signed_in_for_too_little_signs_in_again_for_more(wire: Wir
         assert await on.say(("far__echo", {"text": "x"})) == "x"
 
 
-async def test_an_answer_without_a_name_is_none_of_an_authority_that_names_itself(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         authority.says = {"authorization_response_iss_parameter_supported": True}
         with pytest.raises(ConnectionLost, match="does not name itself"):
@@ -327,9 +319,7 @@ async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_
         assert "/register" not in [heard.path for heard in played.heard]
 
 
-async def test_nobody_is_waited_for_without_end(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_waiting_for_sign_in_ends(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "PATIENCE", 0.05)
 
     async def browse(invitation: SignInRequest) -> None:
@@ -340,9 +330,7 @@ async def test_nobody_is_waited_for_without_end(
             await on.server("far").sign_in(browse)
 
 
-async def test_without_a_port_to_come_back_to_nobody_is_sent_anywhere(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_port_opens_no_page(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def full(*_: object, **__: object) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "none is left")
 
@@ -375,9 +363,7 @@ async def test_nonsense_at_the_way_back_is_hung_up_on(
         assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
-async def test_a_token_that_cannot_be_kept_is_a_line_and_leaves_nothing_behind(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_token_that_cannot_be_stored_leaves_no_file(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         file = on.host.runtime.dirs.tokens
         file.mkdir()
@@ -386,9 +372,7 @@ async def test_a_token_that_cannot_be_kept_is_a_line_and_leaves_nothing_behind(
         assert not list(file.parent.glob(".tokens-*"))
 
 
-async def test_what_another_window_has_renewed_meanwhile_is_not_renewed_again(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
@@ -464,9 +448,7 @@ ENDPOINTS = ["authorization_endpoint", "token_endpoint", "registration_endpoint"
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-async def test_an_endpoint_of_another_origin_is_refused_where_nobody_can_be_asked(
-    endpoint: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_another_origin_is_refused_headless(endpoint: str, wire: WireServer, tmp_path: Path) -> None:
     async with mix_up(wire, tmp_path, endpoint) as (on, authority, other):
         named = r"\(.*" + other.url.removesuffix("/mcp") + r".*\): sign in from the app"
         with pytest.raises(ConnectionLost, match=named) as refused:
@@ -476,9 +458,7 @@ async def test_an_endpoint_of_another_origin_is_refused_where_nobody_can_be_aske
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-async def test_the_user_is_asked_about_each_origin_before_the_browser_opens(
-    agrees: bool, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_each_origin_is_asked_about_first(agrees: bool, wire: WireServer, tmp_path: Path) -> None:
     async with mix_up(wire, tmp_path, "token_endpoint") as (on, authority, other):
         asked: list[dict[str, str]] = []
 
@@ -554,9 +534,7 @@ async def test_metadata_of_another_issuer_is_refused(issuer: str | None, wire: W
     ],
     ids=ascii,
 )
-async def test_an_address_that_a_browser_may_read_otherwise_is_refused(
-    address: str, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_an_ambiguous_address_is_refused(address: str, wire: WireServer, tmp_path: Path) -> None:
     async def agree(roles: Mapping[str, str]) -> bool:
         return True
 
@@ -599,9 +577,7 @@ async def test_without_pkce_nobody_signs_in(wire: WireServer, tmp_path: Path) ->
             await on.server("far").sign_in(authority.browse)
 
 
-async def test_a_key_begins_it_on_the_screen(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with address() as played:
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
@@ -682,7 +658,7 @@ async def test_from_another_machine_the_address_is_pasted(
             assert f"ssh -N -L {port}:127.0.0.1:{port} -p 2222 me@10.0.0.1" in " ".join(run.text.split())
             run.app.screen.query_one(Input).value = "something else"
             await run.pilot.press("enter")
-            await run.see("That is not where this sign-in ends")
+            await run.see("That is not the address at the end")
             run.app.screen.query_one(Input).value = ended
             await run.pilot.press("enter")
             await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")

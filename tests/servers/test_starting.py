@@ -127,9 +127,7 @@ async def test_run_tells_the_user_and_the_model_of_servers_that_fail(at_home: Ho
     assert len(lines) == 3 and {event["source"] for event in lines} == {"program"}
 
 
-async def test_tools_of_the_last_start_are_offered_at_once_and_a_call_waits(
-    at_home: Home, processes: Forking
-) -> None:
+async def test_tools_of_the_last_start_are_offered_and_calls_wait(at_home: Home, processes: Forking) -> None:
     go_file = at_home.folder / "shared/go"
     go_file.touch()
     at_home.configure(play=waiting(at_home.folder))
@@ -180,9 +178,7 @@ async def test_run_is_stopped_while_it_waits(at_home: Home) -> None:
 # In the app
 
 
-async def test_in_the_app_the_user_and_the_model_are_told_of_one_that_is_still_starting(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.open_session._PATIENCE", 0.05)
     (tmp_path / "shared").mkdir()
     table = waiting(tmp_path, writable=[str(tmp_path / "shared"), str(PLAYER.parent)])
@@ -233,9 +229,7 @@ async def remember(wire: WireServer, folder: Path) -> None:
     (folder / "shared/go").unlink()
 
 
-async def test_a_call_of_a_server_that_is_late_says_so_and_no_call_of_the_turn_waits_again(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_late_server_is_waited_for_once_a_turn(wire: WireServer, tmp_path: Path) -> None:
     await remember(wire, tmp_path)
     async with stage(wire, tmp_path, {"play": waiting(tmp_path, start_timeout=0.5)}) as on:
         said = await on.say(ECHO, ECHO, ECHO)
@@ -264,9 +258,7 @@ async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_pa
         assert await on.say(ECHO) == "hello", "the start went on"
 
 
-async def test_a_tool_that_nobody_knew_when_the_turn_began_is_waited_for(
-    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unknown_tools_wait(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a model calls it that has called it in an earlier session."""
     monkeypatch.setattr("app.runtime.open_session._PATIENCE", 0.0)
 
@@ -283,9 +275,7 @@ async def test_a_tool_that_nobody_knew_when_the_turn_began_is_waited_for(
         assert "There is no tool 'play__no_such_tool'" in on.results[1].text
 
 
-async def test_one_that_says_other_tools_by_now_is_not_called_by_what_it_said_before(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_tools_of_an_earlier_start_are_not_called(wire: WireServer, tmp_path: Path) -> None:
     await remember(wire, tmp_path)
     other = {"tools": [{"name": "echo", "description": "Sends it elsewhere.", "inputSchema": {"type": "object"}}]}
     # The same server to its name: what it was told by its environment stands in no definition.
@@ -304,9 +294,7 @@ async def test_one_that_says_other_tools_by_now_is_not_called_by_what_it_said_be
 
 
 @pytest.mark.layer
-async def test_one_that_dies_during_its_first_call_is_told_and_started_again(
-    wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_server_that_dies_in_its_first_call_is_restarted(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await on.say(("play__run", {"code": "os._exit(3)"}))
         assert "The server play can't be used: it ended: exit code 3." in said

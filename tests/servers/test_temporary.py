@@ -32,9 +32,7 @@ def python(*arguments: object, **more: Any) -> dict[str, dict[str, Any]]:
     return {"play": {"command": sys.executable, "args": [str(each) for each in arguments], **more}}
 
 
-async def test_it_sees_the_files_that_its_command_line_names_and_cannot_write_them(
-    folder: Path, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_named_files_are_readable_only(folder: Path, wire: WireServer, tmp_path: Path) -> None:
     for name in ("named.txt", "option.txt", "other.txt"):
         (folder / name).write_text(name)
     (folder / "link.txt").symlink_to("linked.txt")
@@ -64,9 +62,7 @@ except OSError as error:
     assert (folder / "named.txt").read_text() == "named.txt"
 
 
-async def test_it_reaches_no_socket_and_nothing_of_signoffs_by_naming_it(
-    folder: Path, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_naming_gives_no_socket_and_no_state(folder: Path, wire: WireServer, tmp_path: Path) -> None:
     database = tmp_path / "home/state/signoff.db"
     agent = folder / "agent.sock"
     with socket.socket(socket.AF_UNIX) as listening:
@@ -108,9 +104,7 @@ async def test_a_script_in_the_workspace_stays_part_of_the_layer(wire: WireServe
     assert (root / "server.py").read_bytes() == before
 
 
-async def test_of_a_program_in_a_virtual_environment_it_sees_all(
-    folder: Path, wire: WireServer, tmp_path: Path
-) -> None:
+async def test_a_virtual_environment_is_visible_whole(folder: Path, wire: WireServer, tmp_path: Path) -> None:
     venv = folder / "venv"
     for name in ("bin", "lib"):
         (venv / name).mkdir(parents=True)

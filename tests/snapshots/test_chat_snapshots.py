@@ -38,8 +38,8 @@ from app.conversation.events import (
 from app.llm.values.types import Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
-from widgets.chat.folded_pastes import ComposerDraft
-from widgets.chat.status_line import StatusLine
+from widgets.chat.chat_bars import StatusLine
+from widgets.chat.composer_field import ComposerDraft
 
 NARROW = (80, 24)
 TALL = (80, 45)

@@ -13,8 +13,8 @@ from tests.ui.review_app import ReviewApp
 from tests.ui.review_states import STATES, app_in
 
 SIZES = {"narrow": (80, 24), "wide": (160, 44)}
-WIDE = ("waiting", "queue", "kinds", "hostile", "stale", "approve_all", "revised", "command")
-NARROW = ("waiting", "queue", "wrapped")
+WIDE = ("waiting", "queue", "kinds", "hostile", "stale", "approve_all", "revised", "command", "tried")
+NARROW = ("waiting", "queue", "wrapped", "tried")
 
 
 async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:

@@ -23,9 +23,8 @@ from app.runtime.open_workspace import open_runtime
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import AskScreen
-from app.ui.screens.doctor_screen import DoctorScreen
-from app.ui.screens.edit_screen import EditScreen
-from app.ui.screens.resolve_screen import ResolveScreen
+from app.ui.screens.edit_screens import EditScreen, ResolveScreen
+from app.ui.screens.report_screens import DoctorScreen
 from app.ui.screens.sessions_screen import SessionScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
@@ -61,14 +60,14 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
-    for screen in ("sessions_screen", "setup_screens", "doctor_screen"):
+    for screen in ("sessions_screen", "setup_screens", "report_screens"):
         monkeypatch.setattr(f"app.ui.screens.{screen}.time", clock)
-    monkeypatch.setattr("app.ui.screens.doctor_screen.examine", examined)
+    monkeypatch.setattr("app.ui.screens.report_screens.examine", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
-        "app.ui.screens.doctor_screen.describe_sandbox", lambda means: "run on a layer over the workspace"
+        "app.ui.screens.report_screens.describe_sandbox", lambda means: "run on a layer over the workspace"
     )
-    monkeypatch.setattr("app.ui.screens.doctor_screen.SandboxMode", SimpleNamespace(IN_PLACE=None))
+    monkeypatch.setattr("app.ui.screens.report_screens.SandboxMode", SimpleNamespace(IN_PLACE=None))
     monkeypatch.setattr("app.llm.endpoint_doctor.find_local_servers", found_servers)
     root = tmp_path / "workspace"
     root.mkdir()
@@ -201,13 +200,17 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
     "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
     "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()),
     "settings": lambda app: SettingsScreen(
-        app.parts.preferences, app.parts.runtime, app.parts.connector, app.run_background, nothing
+        app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
     ),
     "wire": lambda app: WireScreen(SentRequest("gpt-oss-120b", Profile(), PAYLOAD)),
-    "doctor": lambda app: DoctorScreen(app.parts.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)),
-    "trust": lambda app: TrustScreen(TrustSubject(app.parts.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))),
-    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.parts.external_editor),
-    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.parts.external_editor),
+    "doctor": lambda app: DoctorScreen(
+        app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
+    ),
+    "trust": lambda app: TrustScreen(
+        TrustSubject(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+    ),
+    "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
+    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
     "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
     "setup": lambda app: SetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),

@@ -26,9 +26,7 @@ def endless(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [endless, os.mkfifo], ids=["device", "pipe"])
-def test_a_configuration_that_never_ends_is_named(
-    folder: Path, make: Callable[[Path], None], processes: Forking
-) -> None:
+def test_an_endless_configuration_is_named(folder: Path, make: Callable[[Path], None], processes: Forking) -> None:
     make(folder / ".signoff.toml")
     environment = terminal_environment(folder.parent / "home")
     with running_signoff(processes, *ENDPOINT, folder=folder, environment=environment) as terminal:
@@ -57,9 +55,7 @@ def test_a_home_that_nobody_named_is_opened_only_after_a_yes(folder: Path, proce
         assert terminal.wait_for_exit() == 0
 
 
-def test_nothing_else_in_it_holds_signoff_up_and_it_leaves_when_the_system_asks(
-    folder: Path, processes: Forking
-) -> None:
+def test_nothing_else_blocks_it_and_sigterm_ends_it(folder: Path, processes: Forking) -> None:
     (folder / ".gitignore").write_text("*a*a*a*a*a*a*a*a*ab\n**/*a*/**/*a*/**/*a*b\n" + "[" * 100)
     (folder / ("a" * 60)).touch()
     (folder / "wanted.py").touch()

@@ -141,9 +141,7 @@ def test_in_the_background_the_terminal_is_left_as_it_is(folder: Path) -> None:
     ],
     ids=["ctrl+c", "SIGTERM", "unusable settings"],
 )
-def test_whatever_ends_the_start_gives_the_terminal_back(
-    folder: Path, leave: Callable[[Terminal, int], None], code: int
-) -> None:
+def test_a_start_that_ends_restores_terminal(folder: Path, leave: Callable[[Terminal, int], None], code: int) -> None:
     config = folder.parent / "home" / "config" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("no_such_setting = 1\n")

@@ -1,11 +1,13 @@
 """An app that holds nothing but the chat pane, and keeps what the pane says to it."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from textual import on
 from textual.app import App, ComposeResult
 from textual.message import Message
+from textual.pilot import Pilot
 
 from app.conversation.events import (
     AssistantMessage,
@@ -20,7 +22,8 @@ from app.proposals.values.decision_facts import FileStat
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
-from widgets.chat.queue import Queue
+from widgets.chat.composer_lists import QueuedMessages
+from widgets.chat.transcript import Transcript
 
 COMMANDS = (("new", "New session"), ("model", "Choose a model"), ("compact", "Make room"))
 
@@ -45,13 +48,13 @@ class ChatApp(App[None]):
         if self.log_to_open:
             self.pane.open_log(self.log_to_open)
 
-    @on(ChatPane.ProposalOpened)
+    @on(Transcript.ProposalOpened)
     @on(ChatPane.QuestionAnswered)
-    @on(ChatPane.LinkOpened)
+    @on(Transcript.LinkOpened)
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)
-    @on(Queue.Wanted)
+    @on(QueuedMessages.Wanted)
     def keep(self, message: Message) -> None:
         self.said.append(message)
 
@@ -94,3 +97,19 @@ def conversation(messages: int) -> list[Event]:
         if number % 10 == 0:
             log.append(staged(first + 3, f"P{number}"))
     return log
+
+
+@asynccontextmanager
+async def chatting(
+    log: Sequence[Event] = (),
+    files: Sequence[str] | Callable[[], Iterable[str]] = (),
+    size: tuple[int, int] = (80, 24),
+    *,
+    tooltips: bool = False,
+    notifications: bool = False,
+) -> AsyncIterator[tuple[ChatApp, Pilot[None]]]:
+    """The chat pane with a session, once all of it is on the screen."""
+    app = ChatApp(log, files)
+    async with app.run_test(size=size, tooltips=tooltips, notifications=notifications) as pilot:
+        await pilot.pause()
+        yield app, pilot

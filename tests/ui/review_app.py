@@ -1,13 +1,16 @@
 """A small app around the review, for its tests: it keeps proposals in memory and records every message."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 from textual.app import App, ComposeResult
 from textual.message import Message
+from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Proposal
 from app.tools.base.contract import Confirmation
@@ -16,6 +19,9 @@ from tests.waiting import until
 from widgets.diff.diff_colours import diff_variable_defaults
 from widgets.review.review import Review
 from widgets.review.review_messages import DiffsWanted, TakeLines, VersionsWanted
+
+BIG = (120, 60)
+"""A screen on which every sample fits."""
 
 
 class Clock:
@@ -49,6 +55,7 @@ class ReviewApp(App[None]):
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: Confirmation | None = None
+        self.first_evidence: ProposalEvidence | None = None
         self.below: Widget = Static(id="below")
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
 
@@ -63,6 +70,8 @@ class ReviewApp(App[None]):
     def on_mount(self) -> None:
         self.review.set_sent_comments("P4", self.first_comments)
         self.tell()
+        if self.first_evidence is not None:
+            self.review.set_evidence(self.first_evidence)
         if self.first_confirmation is not None:
             self.review.add_confirmation("c1", self.first_confirmation)
 
@@ -114,3 +123,24 @@ _RECORDED = (
 )
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)
+
+
+async def ready(pilot: Pilot[None]) -> ReviewApp:
+    """Wait until the diff is drawn, focus it and let the grace period pass."""
+    app = pilot.app
+    assert isinstance(app, ReviewApp)
+    await pilot.pause()
+    app.review.view.focus()
+    await pilot.pause()
+    await app.pass_grace()
+    return app
+
+
+@asynccontextmanager
+async def reviewing(
+    *items: tuple[Proposal, Sequence[FileDiff]], size: tuple[int, int] = BIG
+) -> AsyncIterator[tuple[ReviewApp, Pilot[None]]]:
+    """An app with these proposals, in which the keys of the diff work."""
+    app = ReviewApp(*items)
+    async with app.run_test(size=size) as pilot:
+        yield await ready(pilot), pilot

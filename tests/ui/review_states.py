@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from textual.widgets import Footer
 
-from app.proposals.values.decision_facts import LineComment
+from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
+from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, LineComment
 from app.proposals.values.models import (
     Conflict,
     FileDiff,
@@ -90,6 +91,26 @@ def revised() -> Item:
     return retry_proposal("P5", supersedes="P4", version=2)
 
 
+def tried() -> ProposalEvidence:
+    """What was found out of the hunks of a proposal."""
+    value, _ = retry_proposal()
+    held = {"tests": ("tests/test_fetch.py::test_gives_up_after_three_tries",), "count": 3}
+    verdicts: tuple[dict[str, object], ...] = (
+        {"verdict": EvidenceVerdict.LOAD},
+        {"verdict": EvidenceVerdict.UNNOTICED},
+        {"verdict": EvidenceVerdict.HELD, **held},
+        {"verdict": EvidenceVerdict.NOT_RUN, "reason": NO_TIME},
+    )
+    marks = {
+        hunk.id: HunkEvidence.model_validate({"path": change.path, "hunk": hunk.number, **verdict})
+        for change in value.files
+        for hunk, verdict in zip(change.hunks, verdicts, strict=False)
+    }
+    return ProposalEvidence(
+        value.id, value.revision, check="tests", selection="12 of 40 test files, by imports", tests=87, marks=marks
+    )
+
+
 COMMENTS = (
     LineComment(path="app/fetch.py", line=8, side="new", quote="", text="Name it LOG, it is a constant."),
     LineComment(path="app/fetch.py", line=19, side="new", quote="", text="Keep the message of the last error."),
@@ -100,6 +121,7 @@ STATES: dict[str, tuple[list[Item], tuple[str, ...]]] = {
     "empty": ([], ()),
     "waiting": ([retry_proposal()], ()),
     "queue": (many(), ()),
+    "tried": ([retry_proposal()], ()),
     "left_out": ([retry_proposal()], ("right_square_bracket", "space")),
     "kinds": ([kinds()], ()),
     "hostile": ([hostile()], ()),
@@ -123,5 +145,6 @@ def app_in(state: str, theme: str = "textual-dark") -> ReviewApp:
     app = ReviewApp(*items, theme=theme)
     app.below = Footer()
     app.first_comments = COMMENTS if state == "revised" else ()
+    app.first_evidence = tried() if state == "tried" else None
     app.first_confirmation = COMMAND if state == "command" else None
     return app

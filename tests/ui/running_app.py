@@ -16,7 +16,7 @@ from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
-from tests.wire.bench import FILE
+from tests.wire.bench import FILE, edit
 from tests.wire.server import WireServer
 
 _NO_FRAMES = str.maketrans("│▏▌", "   ")
@@ -52,7 +52,7 @@ class Running:
     @property
     def reviewed(self) -> bool:
         """Whether the review is there: it comes when something waits in it, or one goes there."""
-        return self.app.parts.behind_review is not None
+        return self.app.controllers.review is not None
 
     async def until(self, condition: Callable[[], Any], what: str = "the condition") -> None:
         """Wait for something to become true, and until what made it so is dealt with."""
@@ -90,7 +90,7 @@ class Running:
     async def settled(self) -> None:
         """Wait until control is with the user, what waits can be reviewed and the screen is quiet."""
         await self.until(lambda: not self.app.session().busy, "the end of the turn")
-        await self.until(lambda: self.reviewed or not self.app.workbench.tabs.waiting, "the review")
+        await self.until(lambda: self.reviewed or not self.app.workbench.waiting, "the review")
         await self.painted()
 
     async def review(self) -> None:
@@ -177,3 +177,19 @@ async def running(
             await app.action_quit()
     finally:
         runtime.close()
+
+
+async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
+    """Have the model propose an edit, and wait until it is shown."""
+    server.call(*edit(new=new))
+    server.say("Have a look.")
+    await run.say("change it")
+    await run.see("P1")
+
+
+@contextlib.asynccontextmanager
+async def staged(folder: Path, server: WireServer, **options: Any) -> AsyncIterator[Running]:
+    """Run the app as `running` does, with a proposal that waits."""
+    async with running(folder, server, **options) as run:
+        await stage(run, server)
+        yield run

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import CallOutcome, ToolResult
-from tests.ui.running_app import Running, running
-from tests.wire.bench import edit, of_role
+from tests.ui.running_app import Running, running, stage, staged
+from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
 from widgets.common.input_order import JoinedKey
@@ -118,9 +118,7 @@ async def test_any_key_takes_an_answer_back_before_it_counts(
         assert outcomes(run) in ([], [CallOutcome.ABORTED])
 
 
-async def test_enter_behind_the_key_sends_nothing(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_enter_after_the_key(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
     async with asked(tmp_path, server) as run:
         await ready(run)
@@ -140,9 +138,7 @@ async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server:
         assert run.app.workbench.composer.draft == "yn" and outcomes(run) == []
 
 
-async def test_a_key_within_half_a_second_of_the_question_is_text(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_availability, "GRACE_SECONDS", NEVER)
     async with asked(tmp_path, server) as run:
         await run.pilot.press("y")
@@ -161,9 +157,7 @@ async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path:
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
 
 
-async def test_who_was_writing_just_before_decides_nothing(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_writer_is_not_asked(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async with asked(tmp_path, server) as run:
         await ready(run)
         monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
@@ -208,9 +202,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
         composer = run.app.workbench.composer
         await run.pilot.press("enter")
         assert run.app.focused is composer.editor, "nothing waits"
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+        await stage(run, server)
         await run.see("waits for you · Enter or click", "Enter goes to the review")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.focused is run.app.workbench.review.view, "the review")
@@ -218,14 +210,9 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
         assert run.proposals[0].state.is_pending, "whoever pressed Enter twice and writes on decides nothing"
 
 
-async def test_enter_right_behind_what_was_written_leads_nowhere(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_enter_after_text_is_dead(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("enter")
         assert run.app.focused is run.app.workbench.composer.editor
 
@@ -234,9 +221,7 @@ def test_the_pause_behind_a_key_is_longer_than_between_two_that_are_typed() -> N
     assert permission_bar.ALONE_SECONDS >= 0.5
 
 
-async def test_a_commands_proposal_is_called_by_the_command_with_its_white_space(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_commands_proposal_has_the_command_as_its_name(tmp_path: Path, server: WireServer) -> None:
     command = "sed -i \"s/'Hello '/'Hello    '/\" greet.py"
     async with asked(tmp_path, server, WIDE, command) as run:
         await ready(run)

@@ -10,12 +10,12 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.ui.context.slash_commands import BadArgument
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import APPROVED, stage
+from tests.ui.running_app import Running, running, staged
+from tests.ui.test_app_decisions import APPROVED
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Call, Turn
 from tests.wire.server import Request, WireServer
-from widgets.common.key_bar import KeyBar
+from widgets.common.workbench_bars import KeyBar, StatusBar
 
 
 def in_composer(run: Running) -> bool:
@@ -31,9 +31,9 @@ async def write_feedback(run: Running, text: str) -> None:
 
 async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
-    assert run.app.parts.behind_review is not None
-    aftermath = run.app.parts.behind_review.decisions.aftermath
-    return await aftermath.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
+    assert run.app.controllers.review is not None
+    after_decision = run.app.controllers.review.decisions.after_decision
+    return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:
@@ -41,8 +41,7 @@ def causes(run: Running) -> list[str]:
 
 
 async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call(*edit("'Hi '", "'Hey '"))
         server.say("And this.")
         await run.review()
@@ -85,9 +84,7 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
 
 
 @pytest.mark.parametrize("keys", [("f2", "f3"), ("j",), ("f4",)], ids=" ".join)
-async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
-    tmp_path: Path, server: WireServer, keys: tuple[str, ...]
-) -> None:
+async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireServer, keys: tuple[str, ...]) -> None:
     asked, looked, heard = Event(), Event(), Event()
 
     def answer(request: Request) -> Turn:
@@ -98,8 +95,7 @@ async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
         heard.wait(30)
         return Turn("I see.")
 
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.model(answer)
         await run.review()
         await write_feedback(run, "Not so")
@@ -114,11 +110,8 @@ async def test_who_goes_on_in_the_review_is_not_led_away_when_the_model_is_done(
         assert run.app.workbench.review.in_focus
 
 
-async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         await run.review()
         await write_feedback(run, "Say Ahoy")
         await run.pilot.press("escape")
@@ -142,8 +135,7 @@ async def test_an_approval_that_fails_leaves_focus_and_words_where_they_are(
 
 
 async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.always(Turn("I see."))
         await run.review()
         await write_feedback(run, "Now test it")
@@ -163,13 +155,12 @@ async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, se
 
 
 async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(200, 45)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(200, 45)) as run:
         server.call("ask_user", {"question": "Which greeting?"})
         await run.say("go on")
         await run.see("Which greeting?")
         with pytest.raises(BadArgument, match="A question waits for your answer"):
-            await run.app.parts.commands.run("continue")
+            await run.app.controllers.commands.run("continue")
         before = len(server.requests)
         assert await go_on(run) == " The model goes on once you have answered its question."
         await run.review()
@@ -188,8 +179,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
 
 
 async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         review = run.app.workbench.review
         await run.until(run.can_decide, "the picture")
@@ -218,15 +208,12 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
         assert run.runtime.sessions.settings("review:") == {}, "what was said is not begun any more"
 
 
-async def test_comments_of_several_denials_keep_their_order_over_a_restart(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     first, second = (
         LineComment(path="greet.py", line=1, side="new", quote="", text=text) for text in ("name it", "say more")
     )
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         session = run.app.session()
         await session.deny("P1", None, "", [first])
         await run.settled()
@@ -242,8 +229,7 @@ async def test_comments_of_several_denials_keep_their_order_over_a_restart(
 
 
 async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call(*edit(new="'Ahoy '"))
         server.say("Better?")
         await run.pilot.press("f3")
@@ -265,8 +251,7 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
 
 
 async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("n")
         await run.see("P1 denied; nothing was written. F4 u reopens it.")
@@ -281,9 +266,7 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
 
 
 @pytest.mark.parametrize("key", ["y", "n"])
-async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
-    tmp_path: Path, server: WireServer, key: str
-) -> None:
+async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, server: WireServer, key: str) -> None:
     async with running(tmp_path, server, gate="chain", chain_steps=2) as run:
         server.call(*edit())
         server.call(*edit("def greet", "def hail"))
@@ -302,8 +285,7 @@ async def test_the_last_decision_leads_back_to_the_composer_and_no_other(
 
 
 async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
         await run.write("run it")
@@ -317,11 +299,8 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
         assert run.app.workbench.review.state.current == "P1"
 
 
-async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their_way_to_this_model(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         first = run.app.session().id
         await run.command("new")
         await run.until(lambda: run.app.session().id != first, "the new session")
@@ -337,11 +316,9 @@ async def test_words_about_another_sessions_proposal_are_not_said_to_be_on_their
         assert "on their way" not in run.text
 
 
-async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status_names_the_key(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(200, 40)) as run:
-        status = run.app.workbench.status
+        status = run.app.workbench.query_one(StatusBar)
         server.call("run_command", {"command": "python3 -c 'print(6 * 7)'"})
         server.say("It ran.")
         server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
@@ -366,11 +343,8 @@ async def test_a_command_that_needs_permission_is_not_said_to_run_and_the_status
         await run.until(lambda: "asks you  F2" in status.render().plain, "the way back")
 
 
-async def test_while_something_is_asked_the_answers_are_named_and_nothing_else(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_a_question_names_its_answers_and_no_other_keys(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         await run.review()
         footer = run.app.workbench.query_one(KeyBar)
         await run.see("y  approve")
@@ -394,9 +368,7 @@ async def stage_partly_approved(run: Running, server: WireServer) -> None:
     await run.until(lambda: "'Hi '" in run.file, "the first hunk")
 
 
-async def test_to_deny_a_hunk_beside_one_that_was_written_says_that_this_stays(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()
@@ -432,11 +404,8 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
         assert "END" not in run.file
 
 
-async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_from_where_the_focus_is(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_the_undo_keys_shown_work_where_the_focus_is(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("n")
         await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
@@ -448,9 +417,7 @@ async def test_the_keys_that_take_the_last_decision_back_are_those_that_work_fro
         await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")
 
 
-async def test_a_turn_that_broke_off_with_signoff_is_told_once_when_its_session_is_opened(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:
     """As a kill -9 in the middle of an answer leaves it; a turn that ended is told of no more than before."""
     server.always(Turn("Well."))
     async with running(tmp_path, server) as run:

@@ -7,12 +7,12 @@ import pytest
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.runtime.open_workspace import open_runtime
 from app.storage.record_store import RecordStore
-from app.ui.screens.checks_screen import output_lines
+from app.ui.screens.output_screens import output_lines
 from app.workspace import trust
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.unit.tools.processes import new_mark
 from tests.unit.tools.processes import running as processes
-from tests.wire.bench import FILE, edit, of_role
+from tests.wire.bench import FILE, of_role
 from tests.wire.server import WireServer
 
 TABLE = """
@@ -45,21 +45,11 @@ def facts(root: Path) -> dict[str, tuple[int, bytes]]:
     return {str(path): (path.stat().st_mtime_ns, path.read_bytes()) for path in root.rglob("*") if path.is_file()}
 
 
-async def stage(run: Running, server: WireServer, new: str = "'Hi '") -> None:
-    server.call(*edit(new=new))
-    server.say("Have a look.")
-    await run.say("change it")
-    await run.see("P1")
-
-
 @pytest.mark.layer
-async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_over_it_asks_once(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path)
     before = facts(root)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(160, 45)) as run:
         await run.see("greets ✗ 1 failed, 0 before", "greets: says Hi")
         assert facts(root) == before
         await run.review()
@@ -84,13 +74,10 @@ async def test_a_red_check_stands_in_the_pane_and_at_its_line_and_an_approval_ov
 
 @pytest.mark.layer
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
-async def test_however_narrow_it_is_no_check_and_no_key_is_dropped(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     types = TABLE.replace("greets", "types").replace("check.sh", "check.sh {files}")
     prepared(tmp_path, TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true"))
-    async with running(tmp_path, server, size=size) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=size) as run:
         await run.pilot.press("f4")
         await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
 
@@ -114,8 +101,7 @@ def test_a_check_that_was_not_run_has_printed_nothing() -> None:
 @pytest.mark.layer
 async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path)
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.see("greets ✗")
         await run.review()
         server.say("I see.")
@@ -130,8 +116,7 @@ async def test_a_key_sends_the_findings_to_the_model(tmp_path: Path, server: Wir
 async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireServer) -> None:
     seen = tmp_path / "ran"
     prepared(tmp_path, script=f"echo > {seen}", trusted=False)
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.see("/trust")
         await run.review()
         await run.pilot.press("R")
@@ -145,8 +130,7 @@ async def test_an_untrusted_workspace_runs_nothing(tmp_path: Path, server: WireS
 async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireServer) -> None:
     mark = new_mark()
     prepared(tmp_path, script=f"echo under way; setsid sleep {mark} & sleep {mark}")
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.see("under way")
         assert processes(mark)
         await run.review()
@@ -155,13 +139,10 @@ async def test_a_decision_ends_the_check_that_runs(tmp_path: Path, server: WireS
 
 
 @pytest.mark.layer
-async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_hanging_check_can_be_ended_and_nothing_is_written(tmp_path: Path, server: WireServer) -> None:
     mark = new_mark()
     prepared(tmp_path, TABLE + 'when = "approve"\n', f"echo under way; sleep {mark}")
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("y")
         await run.see("under way")
@@ -174,8 +155,7 @@ async def test_what_hangs_before_an_approval_can_be_ended_and_nothing_is_written
 @pytest.mark.layer
 async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, TABLE + 'when = "approve"\n')
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.see("greets  y  run")
         await run.review()
         await run.pilot.press("y")
@@ -201,9 +181,7 @@ async def stage_two_hunks(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.layer
-async def test_a_hunk_taken_out_greys_the_result_and_the_check_runs_on_the_rest(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_excluding_a_hunk_greys_the_result_and_checks_the_rest(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, script='! grep -q "Hi 15" "$@"')
     (root / "greet.py").write_text(TWO_HUNKS)
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -237,13 +215,10 @@ async def test_what_runs_on_approval_runs_on_the_hunks_that_are_written(tmp_path
 
 
 @pytest.mark.layer
-async def test_a_file_that_changes_on_disk_greys_the_result_until_it_was_run_again(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_change_on_disk_greys_the_result(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "asked"\n', "! grep -q broken other.py")
     (root / "other.py").write_text("fine\n")
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(160, 45)) as run:
         await run.see("greets  R  run")
         await run.review()
         await run.pilot.press("R")

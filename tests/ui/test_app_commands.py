@@ -10,17 +10,17 @@ from textual.widgets import Input, OptionList
 from app.keys.actions import ACTIONS
 from app.storage.sqlite_proposal_store import RECENT
 from app.ui.context.slash_commands import BadArgument
-from tests.ui.running_app import running
-from tests.wire.bench import edit, of_role
+from tests.ui.running_app import running, staged
+from tests.wire.bench import of_role
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
-from widgets.chat.chat_pane import ChatPane
+from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
 async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        assert run.app.parts.commands.names == {action.command for action in ACTIONS if action.command}
+        assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
         offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
         assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
 
@@ -40,9 +40,7 @@ async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: 
         ("compact", "nothing to compact"),
     ],
 )
-async def test_a_command_that_makes_no_sense_says_so_in_one_line(
-    tmp_path: Path, server: WireServer, line: str, said: str
-) -> None:
+async def test_an_invalid_command_is_one_line(tmp_path: Path, server: WireServer, line: str, said: str) -> None:
     async with running(tmp_path, server) as run:
         session, settings = run.app.session().id, run.app.settings
         await run.command(line)
@@ -60,7 +58,7 @@ async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_pat
             ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
         ):
             with pytest.raises(BadArgument, match=said):
-                await run.app.parts.commands.run(command, argument)
+                await run.app.controllers.commands.run(command, argument)
         await run.command("effort")
         await run.see("Reasoning effort: ")
         assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
@@ -176,10 +174,7 @@ async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: Wir
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 async def test_the_wire_view_shows_the_last_request_exactly(tmp_path: Path, server: WireServer, wire: str) -> None:
-    async with running(tmp_path, server, wire=wire) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server, wire=wire) as run:
         await run.command("wire")
         await run.screen("WireScreen")
         await run.see('tool_choice "none"')
@@ -218,7 +213,7 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         await run.see("queued")
         for command in ("continue", "compact"):
             with pytest.raises(BadArgument, match="The model is at work"):
-                await run.app.parts.commands.run(command)
+                await run.app.controllers.commands.run(command)
         await run.pilot.press("f4", "escape")
         await run.settled()
         assert run.app.workbench.composer.draft == "and another thing"
@@ -239,9 +234,7 @@ async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) 
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
 
 
-async def test_where_the_demo_model_cannot_listen_one_line_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused(*_: object) -> None:
         raise OSError("no port is free")
 
@@ -258,7 +251,7 @@ async def test_where_the_demo_model_cannot_listen_one_line_says_so(
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
     async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
         await run.screen("ModelScreen")
-        await run.see("Nothing answers at", "A name can be")
+        await run.see("Nothing answers at", "type a name")
         await run.write("my-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.settings.model == "my-model", "the model")
@@ -276,9 +269,7 @@ async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", ["picker", "command"])
-async def test_what_was_picked_at_an_endpoint_is_picked_there_again(
-    tmp_path: Path, server: WireServer, way: str
-) -> None:
+async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireServer, way: str) -> None:
     server.models = ["first", "second"]
     server.always(Turn("Hello."))
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
@@ -306,9 +297,9 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
-        await run.see("Enter takes a name without blanks")
+        await run.see("lists no such model")
         await run.pilot.press("enter")
-        await run.see("has no blanks")
+        await run.see("has no spaces")
         run.app.screen.query_one(Input).value = "very-new-model"
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -337,10 +328,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
 
 
 async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.app.session().deny("P1")
         (first,) = run.proposals
         for _ in range(RECENT + 5):
@@ -348,5 +336,5 @@ async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Pa
             run.runtime.proposals.save_proposal(later)
         await run.app.show_proposals()
         assert run.app.workbench.review.state.get("P1") is None
-        run.app.workbench.chat.post_message(ChatPane.ProposalOpened("P1"))
+        run.app.workbench.chat.post_message(Transcript.ProposalOpened("P1"))
         await run.until(lambda: run.app.workbench.review.state.current == "P1", "P1 in the review")

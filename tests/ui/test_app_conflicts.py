@@ -9,7 +9,7 @@ from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
-from widgets.diff.conflict_editor import ConflictEditor
+from widgets.diff.code_editor import ConflictEditor
 
 PROPOSED = FILE.replace("'Hello '", "'Hi '")
 MINE = FILE.replace("'Hello '", "'Moin '")
@@ -75,9 +75,7 @@ async def test_a_stale_one_is_resolved_in_place_and_then_written(tmp_path: Path,
 
 
 @pytest.mark.parametrize(("key", "line"), [("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '")])
-async def test_keys_take_the_sides_and_u_takes_a_choice_back(
-    tmp_path: Path, server: WireServer, key: str, line: str
-) -> None:
+async def test_keys_choose_sides_and_u_undoes(tmp_path: Path, server: WireServer, key: str, line: str) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
@@ -172,9 +170,7 @@ async def test_an_edit_that_turns_stale_is_resolved_with_what_was_written(tmp_pa
         await run.until(lambda: run.file == f"# mine\n{PROPOSED}", "the user's text on disk")
 
 
-async def test_an_edit_takes_nothing_back_that_came_to_be_on_disk_meanwhile(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_edit_keeps_what_was_written_to_disk_meanwhile(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"))
@@ -261,9 +257,7 @@ async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireS
         await run.told("no conflict left")
 
 
-async def test_r_without_words_sends_why_it_is_stale_as_the_programs_words(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_r_without_words_sends_the_stale_reason_as_system(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         before = len(server.requests)

@@ -6,25 +6,18 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import running, stage, staged
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.diff.code_editor import CodeEditor
+from widgets.review import key_availability
 
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
 
-async def stage(run: Running, server: WireServer) -> None:
-    server.call(*edit())
-    server.say("Have a look.")
-    await run.say("change it")
-    await run.see("P1")
-
-
 async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(80, 24)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(80, 24)) as run:
         assert "F2 Chat  F3" in run.text
         await run.review()
         server.say("Which greeting do you want?")
@@ -35,8 +28,7 @@ async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path:
 
 
 async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.until(lambda: run.app.workbench.review.readiness.guard.is_over, "the end of the grace period")
         await run.write("yYnNuUx yes")
         await run.painted()
@@ -45,9 +37,12 @@ async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: Wire
         assert run.app.workbench.composer.draft == "yYnNuUx yes"
 
 
-async def test_one_decision_letter_is_never_sent_and_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However busy the machine is, the grace period is not over yet.
+    monkeypatch.setattr(key_availability, "GRACE_SECONDS", 3600.0)
+    async with staged(tmp_path, server) as run:
         before = len(server.requests)
         await run.pilot.press("y", "enter")
         await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
@@ -62,8 +57,7 @@ async def test_one_decision_letter_is_never_sent_and_leads_to_what_waits(tmp_pat
 
 
 async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
@@ -75,8 +69,7 @@ async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, serve
 
 
 async def test_n_discards_and_nothing_is_sent(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         before = len(server.requests)
         await run.pilot.press("n")
@@ -86,8 +79,7 @@ async def test_n_discards_and_nothing_is_sent(tmp_path: Path, server: WireServer
 
 
 async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.always(Turn("I see."))
         await run.review()
         await run.pilot.press("r")
@@ -100,9 +92,7 @@ async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, ser
         await run.settled()
 
 
-async def test_a_proposal_that_arrives_while_the_user_types_leaves_the_focus(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_proposal_leaves_the_focus_while_the_user_types(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call(*edit())
         server.say("Have a look.")
@@ -118,8 +108,7 @@ async def test_a_proposal_that_arrives_while_the_user_types_leaves_the_focus(
 
 
 async def test_a_dialog_in_front_keeps_the_review_from_hearing_keys(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         run.app.action_command("help")
         await run.screen("HelpScreen")
@@ -129,8 +118,7 @@ async def test_a_dialog_in_front_keeps_the_review_from_hearing_keys(tmp_path: Pa
 
 
 async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("e")
         await run.screen("EditScreen")
@@ -151,9 +139,7 @@ async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, serv
 
 
 @pytest.mark.parametrize(("first", "second"), [("x", "y"), ("only", "n")])
-async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
-    tmp_path: Path, server: WireServer, first: str, second: str
-) -> None:
+async def test_partial_approvals_are_named(tmp_path: Path, server: WireServer, first: str, second: str) -> None:
     """Whichever came first, one hunk is on disk and the other is not, and no place says otherwise."""
     both = [{"old": "def greet", "new": "def hail"}, {"old": "'Bye '", "new": "'Farewell '"}]
     async with running(tmp_path, server, size=(160, 40)) as run:
@@ -180,8 +166,7 @@ async def test_what_was_approved_in_part_is_never_called_approved_or_denied(
 
 
 async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         for key, title in (("c", "Enter Save"), ("r", "Enter Send")):
             await run.review()
             await run.pilot.press(key)
@@ -190,8 +175,7 @@ async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, serv
 
 
 async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(160, 40)) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=(160, 40)) as run:
         await run.review()
         await run.pilot.press("e")
         await run.screen("EditScreen")
@@ -209,8 +193,7 @@ async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) ->
 
 
 async def test_leaving_a_changed_edit_asks_first(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("e")
         await run.screen("EditScreen")
@@ -227,8 +210,7 @@ async def test_leaving_a_changed_edit_asks_first(tmp_path: Path, server: WireSer
 
 
 async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         server.call(*edit(new="'Ahoy '"))
         server.say("Like this?")
@@ -245,11 +227,8 @@ async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-async def test_one_can_decide_in_a_terminal_of_any_width(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        await stage(run, server)
+async def test_deciding_works_at_any_width(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+    async with staged(tmp_path, server, size=size) as run:
         await run.pilot.press("f3")
         await run.see("'Hi '")
         await run.pilot.resize_terminal(200, 50)
@@ -273,15 +252,14 @@ async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: Wi
         git("add", "greet.py")
         git("commit", "-q", "-m", "Begin")
         await stage(run, server)
-        run.app.parts.preferences.apply_changes(commit=True)
+        run.app.controllers.preferences.apply_changes(commit=True)
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: git("show", "HEAD:greet.py") == APPROVED, "the commit")
 
 
 async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         server.call(*edit(new="'Ahoy '"))
         server.say("Better?")
         await run.pilot.press("f3")
@@ -298,9 +276,7 @@ async def test_comments_are_at_hand_after_a_restart_to_be_ticked_off(tmp_path: P
         await run.see("P2", "Your comments on P1, 1 of 1 open", "name it")
 
 
-async def test_a_comment_beside_bytes_that_are_no_text_goes_with_its_denial(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_comment_beside_binary_bytes_goes_with_its_denial(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_bytes(b"# caf\xe9\nreturn 'Hello '\n")
         await stage(run, server)
@@ -316,8 +292,7 @@ async def test_a_comment_beside_bytes_that_are_no_text_goes_with_its_denial(
 
 
 async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         await run.until(run.can_decide, "the diff")
         line = run.app.workbench.review.view.cursor.hunk
@@ -328,18 +303,14 @@ async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, ser
 
 
 async def test_outcomes_name_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, keys={"review.undo": "b", "review.approve": "p"}) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, keys={"review.undo": "b", "review.approve": "p"}) as run:
         await run.review()
         await run.pilot.press("p")
         await run.see("P1 written", "b undoes it")
 
 
-async def test_the_palette_has_what_helps_to_read_and_nothing_that_decides(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_the_palette_has_reading_but_no_deciding_actions(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         commands = {command.title: command for command in run.app.get_system_commands(run.app.screen)}
         assert {"Sessions", "Review: Layout", "Review: Files", "Review: Search", "Review: Full screen"} <= set(
             commands

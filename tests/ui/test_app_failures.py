@@ -21,11 +21,11 @@ from app.ui.app import SignoffApp
 from app.ui.screens.setup_screens import SetupScreen
 from app.ui.startup import OpenedWorkspace
 from tests.pictures import paint_everything
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import APPROVED, stage
+from tests.ui.running_app import Running, running, staged
+from tests.ui.test_app_decisions import APPROVED
 from tests.waiting import PATIENCE, until
 from tests.wire.server import WireServer
-from widgets.common.status_bar import StatusBar
+from widgets.common.workbench_bars import StatusBar
 
 SECRET = "the-secret-of-the-user"
 
@@ -52,11 +52,8 @@ async def test_a_message_that_cannot_be_kept_goes_back_to_the_composer(tmp_path:
         await run.see("Here I am.")
 
 
-async def test_an_approval_that_cannot_be_recorded_says_that_it_is_written(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_an_unrecorded_approval_says_that_it_is_written(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         other = sqlite3.connect(run.runtime.database.path)
         other.execute("CREATE TRIGGER eio BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END")
         other.commit()
@@ -71,9 +68,7 @@ async def test_an_approval_that_cannot_be_recorded_says_that_it_is_written(
         other.close()
 
 
-async def test_the_models_of_this_machine_are_offered(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = await asyncio.start_server(_list_models, "127.0.0.1", 0)
     port = reader.sockets[0].getsockname()[1]
     monkeypatch.setattr(endpoint_doctor, "USUAL_PORTS", (port,))
@@ -105,9 +100,7 @@ async def _list_models(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     writer.close()
 
 
-async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_terminal(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_render_errors_hide_data(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: StatusBar) -> str:
         inside = SECRET
         raise LookupError(f"lost {len(inside)}")
@@ -117,7 +110,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
         async with running(tmp_path, server) as run:
             app = run.app
             monkeypatch.setattr(StatusBar, "render", broken)
-            app.workbench.status.refresh()
+            app.workbench.query_one(StatusBar).refresh()
             await until(lambda: not app.is_running, "the end of the app")
     assert "LookupError" in app.crash_report.getvalue()
     log = tmp_path / "state" / "signoff.log"
@@ -131,9 +124,7 @@ async def test_a_defect_while_drawing_ends_the_app_and_keeps_its_values_off_the_
     assert SECRET not in said and "Traceback" not in said and len(said.splitlines()) == 1
 
 
-async def test_the_demo_without_a_place_for_its_sample_is_one_clear_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_demo_without_a_folder_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     async with contextlib.AsyncExitStack() as stack:
         with pytest.raises(CommandError, match=r"^The sample repository can't be written: No such .* Set TMPDIR to"):
@@ -147,7 +138,7 @@ async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, serv
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:
-            await asyncio.gather(run.app.parts.connector.choose(), run.app.parts.connector.choose())
+            await asyncio.gather(run.app.controllers.connector.choose(), run.app.controllers.connector.choose())
             chosen.set()
 
         before = run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0]

@@ -55,9 +55,7 @@ class Slow(Static, can_focus=True):
         self.shown = screen_text(self.app)
 
 
-async def test_what_streams_in_waits_for_a_key_that_is_being_dealt_with(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_pane, "_LONGEST_PAUSE", 60.0)
     async with running(tmp_path, server) as run:
         slow = Slow()
@@ -99,7 +97,7 @@ async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: P
     async with running(tmp_path, server) as run:
         for number in range(1500):
             run.app._inbox.put(Recorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
-        await run.app._talk.open_session(None)
+        await run.app._chat.open_session(None)
         await run.until(lambda: not run.app.message_queue_size)
         await run.app._inbox.wait_until_empty()
         assert "stray" not in run.text

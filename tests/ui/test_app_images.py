@@ -12,9 +12,8 @@ from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.wire_screen import arrange_body, format_body
 from tests.oracles.reading import images
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.test_app_checks import prepared
-from tests.ui.test_app_decisions import stage
 from tests.unit.images.pictures import gif, png
 from tests.wire.replies import Turn, error
 from tests.wire.server import WireServer
@@ -86,9 +85,7 @@ async def test_other_pastes_are_what_they_were(folder: Path, server: WireServer)
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-async def test_an_image_outside_that_was_not_dropped_is_asked_about(
-    folder: Path, server: WireServer, answer: str
-) -> None:
+async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: WireServer, answer: str) -> None:
     server.always(Turn("I see."))
     outside = folder / "elsewhere.png"
     outside.write_bytes(PICTURE)
@@ -122,9 +119,7 @@ async def test_what_a_folded_paste_names_is_not_sent(folder: Path, server: WireS
         ("out.png", "leads out of the workspace"),
     ],
 )
-async def test_what_cannot_be_sent_is_said_in_one_line_and_the_words_stay(
-    folder: Path, server: WireServer, name: str, line: str
-) -> None:
+async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireServer, name: str, line: str) -> None:
     async with running(folder, server) as run:
         root = run.runtime.workspace.root
         os.mkfifo(root / "pipe.png")
@@ -200,8 +195,7 @@ async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder
 
 
 async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:
-    async with running(folder, server) as run:
-        await stage(run, server)
+    async with staged(folder, server) as run:
         await run.review()
         before = len(server.requests)
         await run.pilot.press("r")
@@ -242,9 +236,7 @@ async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServ
         assert "see @shot.png" in str(server.last.body) and images(server.last.body) == []
 
 
-async def test_an_image_in_the_denial_of_a_permission_is_said_to_stay_a_name(
-    folder: Path, server: WireServer
-) -> None:
+async def test_an_image_named_in_a_denied_permission_is_not_attached(folder: Path, server: WireServer) -> None:
     async with running(folder, server) as run:
         put(run, "shot.png")
         server.call("run_command", {"command": "touch x"})

@@ -27,7 +27,7 @@ async def with_proposal(run: Running) -> None:
 @pytest.mark.parametrize(
     ("size", "full"), [((120, 40), False), ((120, 40), True), ((80, 24), False), ((60, 20), False)]
 )
-async def test_a_notice_never_covers_the_head_of_the_diff(
+async def test_a_notice_spares_the_diff(
     tmp_path: Path, server: WireServer, size: tuple[int, int], full: bool
 ) -> None:
     async with running(tmp_path, server, size=size) as run:
@@ -180,7 +180,7 @@ def chat_has(run: Running, width: int) -> bool:
     return widths(run)[0] == width
 
 
-async def test_the_chat_wraps_once_for_each_width_as_the_review_comes_and_goes(
+async def test_chat_wraps_once_each_width(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path, server, size=(120, 40)) as run:
@@ -233,7 +233,7 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
         await run.pilot.hover(offset=(42, line.y + 5))
         await run.pilot.mouse_up(offset=(42, line.y + 5))
         await run.until(lambda: abs(widths(run)[0] - 42) <= 1, "the line under the mouse")
-        await run.until(lambda: run.app.parts.preferences.review_share() == 70, "the setting")
+        await run.until(lambda: run.app.controllers.preferences.review_share() == 70, "the setting")
         wide = widths(run)[1]
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.until(lambda: widths(again)[1] == wide, "the width of before")
@@ -243,9 +243,7 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
 
 
 @pytest.mark.parametrize("size", [(112, 30), (60, 20)])
-async def test_where_nothing_is_to_be_decided_no_key_that_decides_is_offered(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         server.turn(calls=[("ask_user", {"question": "Which one?", "options": ["a", "b"]})])
         await run.say("Hi")

@@ -6,8 +6,7 @@ from pathlib import Path
 from textual.geometry import Offset
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running
-from tests.ui.test_app_decisions import stage
+from tests.ui.running_app import Running, running, staged
 from tests.wire.server import WireServer
 
 NARROW = (80, 24)
@@ -28,16 +27,14 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
 
 
 async def test_a_card_in_the_chat_opens_its_proposal(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         await click(run, "waits for you ·")
         await run.until(lambda: run.app.focused is review.view, "the focus on the diff")
 
 
 async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         ready = review.readiness
         await run.until(lambda: ready.choice_guard.is_over and ready.picture.had(time.monotonic()), "the diff")
@@ -49,8 +46,7 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
 
 
 async def test_an_item_of_the_approvals_is_chosen_by_a_click(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         await click(run, "P1", last=True)
         await run.until(lambda: run.app.focused is review.pane.queue, "the focus on the approvals")
@@ -58,8 +54,7 @@ async def test_an_item_of_the_approvals_is_chosen_by_a_click(tmp_path: Path, ser
 
 
 async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=NARROW) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=NARROW) as run:
         bench = run.app.workbench
         await click(run, "Approvals")
         await run.until(lambda: run.app.focused is bench.review.pane.queue, "the approvals")
@@ -69,11 +64,8 @@ async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer)
         await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")
 
 
-async def test_the_keys_that_decide_are_named_once_and_a_click_on_one_decides(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_decision_keys_are_shown_once_and_can_be_clicked(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
         await run.review()
         keys = run.text.lower()
         assert [keys.count(name) for name in ("y  approve ", " deny ", " request changes")] == [1, 1, 1], run.text
@@ -90,8 +82,7 @@ async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireS
 
 
 async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await click(run, "1 proposal waiting")
         await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
         await click(run, "model must wait")

@@ -68,9 +68,7 @@ async def test_x_takes_back_one_hunk_and_an_edit_elsewhere_is_followed(tmp_path:
         await run.until(lambda: run.file == before.replace("line 20\n", "twenty\n"), "the rest")
 
 
-async def test_a_reason_does_not_take_back_what_git_does_not_have_without_a_question(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_denying_changes_that_git_lacks_asks_first(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         root = run.runtime.workspace.root
         repository(root)

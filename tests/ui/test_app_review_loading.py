@@ -5,17 +5,11 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, staged
 from tests.wire.bench import edit
 from tests.wire.server import WireServer
 from widgets.chat.composer import Composer
 from widgets.common.splitter import Splitter
-
-
-async def stage(run: Running, server: WireServer) -> None:
-    server.call(*edit())
-    server.say("Have a look.")
-    await run.say("change it")
 
 
 async def begin_words(run: Running) -> None:
@@ -39,14 +33,12 @@ async def test_whoever_goes_to_the_review_gets_it(
         review = run.app.workbench.review
         there = {"diff": review.view, "approvals": review.pane.queue}[place]
         await run.until(lambda: run.app.focused is there, f"the focus in the {place}")
-        assert run.app.workbench.tabs.shown == place
+        assert run.app.workbench.shown == place
         assert review.region.right == size[0]
         assert bool(run.app.workbench.query_one(Composer).region) is (size[0] > 100)
 
 
-async def test_the_review_is_there_though_what_was_begun_in_it_cannot_be_read(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_review_opens_although_its_draft_is_unreadable(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         with run.without("settings"):
             await run.pilot.press("f4")
@@ -54,30 +46,24 @@ async def test_the_review_is_there_though_what_was_begun_in_it_cannot_be_read(
             await run.see("Nothing to review yet.")
 
 
-async def test_whoever_goes_on_writing_before_the_review_is_there_stays_in_the_chat(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         bench = run.app.workbench
         bench.show_pane("diff")
         bench.show_pane("chat")
         await run.until(lambda: run.reviewed, "the review")
-        assert bench.in_composer and bench.tabs.shown == "chat"
+        assert bench.in_composer and bench.shown == "chat"
         await run.write("yes")
         assert bench.composer.draft == "yes"
 
 
-async def test_a_key_for_the_review_that_comes_before_the_workspace_is_open_leads_there(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_review_key_before_the_workspace_is_open_is_obeyed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path) as run:
         run.app.workbench.show_pane("approvals")
         await run.until(lambda: run.reviewed and run.app.workbench.in_review, "the approvals")
 
 
-async def test_what_is_staged_behind_a_dialog_can_be_decided_once_that_is_left(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(140, 40)) as run:
         await run.command("settings")
         await run.screen("SettingsScreen")
@@ -94,11 +80,8 @@ async def test_what_is_staged_behind_a_dialog_can_be_decided_once_that_is_left(
 
 
 @pytest.mark.parametrize("resume", [True, False])
-async def test_words_on_what_was_decided_elsewhere_are_in_the_composer_at_the_next_start(
-    tmp_path: Path, server: WireServer, resume: bool
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_words_on_decided_proposals_are_restored(tmp_path: Path, server: WireServer, resume: bool) -> None:
+    async with staged(tmp_path, server) as run:
         await begin_words(run)
         # Another process decides, and this one ends before it hears of it.
         decided = run.runtime.service.get("P1").model_copy(update={"state": ProposalState.SUPERSEDED})
@@ -108,11 +91,8 @@ async def test_words_on_what_was_decided_elsewhere_are_in_the_composer_at_the_ne
         await again.until(lambda: again.app.workbench.composer.draft == "Say Ahoy", "the words")
 
 
-async def test_where_something_waits_the_review_is_there_at_once_with_what_was_begun(
-    tmp_path: Path, server: WireServer
-) -> None:
-    async with running(tmp_path, server, size=(140, 40)) as run:
-        await stage(run, server)
+async def test_with_a_pending_proposal_the_review_opens_with_its_draft(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server, size=(140, 40)) as run:
         await begin_words(run)
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.see("P1")

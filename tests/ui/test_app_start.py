@@ -99,9 +99,7 @@ class Counting(SignoffApp):
 
 
 @pytest.mark.parametrize("size", [(140, 40), (60, 20)])
-async def test_the_first_picture_is_styled_once_and_has_no_place_for_a_review(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_the_first_picture_has_no_review(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with waiting(tmp_path, server, size=size, kind=Counting) as (run, _):
         await run.see("Ask for a change")
         assert isinstance(run.app, Counting)
@@ -116,9 +114,9 @@ async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: P
         await run.see("test-model")
         assert isinstance(run.app, Counting)
         before = run.app.drawn
-        run.app.parts.preferences.apply_changes(model="test-model")
+        run.app.controllers.preferences.apply_changes(model="test-model")
         assert run.app.drawn == before
-        run.app.parts.preferences.apply_changes(model="another")
+        run.app.controllers.preferences.apply_changes(model="another")
         assert run.app.drawn == before + 1
         await run.see("another")
 
@@ -162,9 +160,7 @@ async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_sizes_may_change_while_the_session_opens(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_resizing_during_the_start_works(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     filled(tmp_path)
     async with waiting(tmp_path, server, resume=True, size=size) as (run, go_on):
         go_on.set()
@@ -217,9 +213,7 @@ async def test_a_damaged_proposal_does_not_keep_the_session_from_opening(tmp_pat
         await run.until(lambda: run.app.current_session is not None, "the session")
 
 
-async def test_a_job_that_is_overtaken_before_it_begins_leaves_nothing_behind(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_job_replaced_before_it_begins_leaves_nothing(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         go_on.set()
         await run.app.wait_until_open()
@@ -278,9 +272,7 @@ async def test_what_is_written_and_sent_while_a_draft_is_read_does_not_come_back
             assert run.app.workbench.composer.draft == wanted
 
 
-async def test_every_message_that_is_sent_while_the_session_opens_arrives_once_and_in_order(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_messages_sent_during_the_start_arrive_once_in_order(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
     server.always(Turn("An answer."))
     async with waiting(tmp_path, server, resume=True) as (run, go_on):

@@ -11,17 +11,10 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState, 
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
-from app.tools.base.contract import Confirmation
-from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
-from widgets.diff.seen_lines import changed_lines
-from widgets.review.check_words import check_lines
-from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
-from widgets.review.review_state import ReviewState, UnseenParts
-from widgets.review.review_wording import confirmation_row, headline, proposal_row
-from widgets.review.review_writing import quote, sent_notes
-from widgets.review.side_threads import SideThreads
-from widgets.review.unfinished_review import Remark, UnfinishedReview
-from widgets.review.verdicts import (
+from app.review.review_state import ReviewState, UnseenParts
+from app.review.seen import changed_lines
+from app.review.unfinished_review import Remark, UnfinishedReview, quote
+from app.review.verdicts import (
     Confirm,
     Proceed,
     Refuse,
@@ -33,6 +26,12 @@ from widgets.review.verdicts import (
     deny_in_words,
     unseen_words,
 )
+from app.tools.base.contract import Confirmation
+from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
+from widgets.review.ask_panel import SideThreads
+from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
+from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
+from widgets.review.review_writing import sent_notes
 
 
 def one(name: str, **facts: Any) -> Proposal:

@@ -8,11 +8,10 @@ from textual.widgets import TextArea
 from app.agent.updates import Recorded
 from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, ThreadAnchor
 from app.proposals.values.models import ProposalState
-from tests.ui.review_app import ReviewApp
-from tests.ui.running_app import Running, running
+from tests.ui.review_app import reviewing
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_app_decisions import stage
-from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from tests.ui.test_review_decisions import small
 from tests.wire.bench import FILE, of_role
 from tests.wire.replies import STALL, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
@@ -49,8 +48,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
 
 
 async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         asking = run.app.workbench.review.asking
         await run.review()
         await run.pilot.press("q")
@@ -80,9 +78,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         assert not any("calls yYnN" in text for _, text in server.last.said)
 
 
-async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer", "Stop")
@@ -105,9 +101,7 @@ async def test_escape_stops_the_answer_and_then_closes_while_the_turn_goes_on(
         assert run.app.workbench.review.asking.threads.on("P1")[-1].answer is None, "the question is still out"
 
 
-async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_turn(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
         await run.see("Aside so far", "Esc stops the answer")
@@ -132,8 +126,7 @@ async def test_escape_in_the_diff_closes_the_question_before_it_interrupts_the_t
 
 
 async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why Hi?", Turn("It is shorter.\nAnd kinder."))
         await run.see("● It is shorter.")
         await run.pilot.press("ctrl+f")
@@ -155,8 +148,7 @@ async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Pa
 
 
 async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why Hi?", Turn("It is shorter."))
         await run.see("● It is shorter.")
     async with running(tmp_path, server) as later:
@@ -168,7 +160,7 @@ async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, ser
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
+async def test_a_question_is_opened_beside_its_hunk(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     """Also after a restart, in another session, and where nobody has been in the review yet."""
@@ -207,11 +199,8 @@ async def test_what_was_asked_is_found_and_opened_beside_its_hunk(
     ],
     ids=["500", "429", "empty"],
 )
-async def test_what_goes_wrong_is_a_line_and_the_next_question_goes_out(
-    tmp_path: Path, server: WireServer, step: object, said: str
-) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer, step: object, said: str) -> None:
+    async with staged(tmp_path, server) as run:
         await ask(run, server, "why?", step)
         await run.see("! ")
         await run.told(said)
@@ -236,20 +225,19 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.pilot.press("enter")
         await run.see("choose a model first", "what for?")
         assert run.app.workbench.review.asking.has_keys
-        assert run.app.parts.behind_review is not None
-        aftermath = run.app.parts.behind_review.decisions.aftermath
-        assert aftermath.delivery_sentence(run.proposals) == (
+        assert run.app.controllers.review is not None
+        after_decision = run.app.controllers.review.decisions.after_decision
+        assert after_decision.delivery_sentence(run.proposals) == (
             " There is no model that could read your words; they are in the log."
         )
         assert (
-            await aftermath.continue_if_wanted(run.proposals[0], asked=True)
+            await after_decision.continue_if_wanted(run.proposals[0], asked=True)
             == " There is no model yet that could go on."
         )
 
 
 async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
         await run.see("1 picked line")
@@ -262,45 +250,39 @@ async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: Wir
 
 
 async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("q", "enter", *"why yes", "escape", *"yYnNxo")
-        assert posted(app) == [] and app.focused is app.review.view
-        assert "closed just now" in screen(app)
+        assert app.posted == [] and app.focused is app.review.view
+        assert "closed just now" in app.text()
         await pilot.press("q")
         await pilot.pause()
-        assert "why yes" in screen(app)
+        assert "why yes" in app.text()
         await pilot.press("escape")
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
     item = small()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
         app.review.asking.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
         await pilot.press("q", "n", "o", "w", "question_mark")
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
-        assert "P1 is decided, or not listed here: nobody would get the feedback." in screen(app)
+        assert "P1 is decided, or not listed here: nobody would get the feedback." in app.text()
         assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
         app.review.asking.handle_update(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
         await pilot.press("enter")
-        assert posted(app) == [], "the answer before is awaited"
+        assert app.posted == [], "the answer before is awaited"
 
 
 async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
         view, place = app.review.view, ThreadAnchor("P1", "a.py", diffs[0].change.hunks[0].id)
         await pilot.press("j")
         while view.cursor.number < view.scroll_offset.y + view.size.height - 4:
@@ -355,9 +337,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
 async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked_and_opened() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "a\nc\n")]
     hunk = diffs[0].change.hunks[0].id
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         asked = [
             SideQuestion(uid="1", proposal="P1", path="a.py", text="all of it?"),
             SideQuestion(uid="2", proposal="P1", path="a.py", hunk="gone", number=3, text="why " * 100),
@@ -366,7 +346,7 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
         ]
         app.review.asking.load_threads(asked)
         await pilot.pause()
-        text = screen(app)
+        text = app.text()
         assert "You asked about the file: all of it? (Enter shows the answer)" in text
         assert "You asked about a hunk as it was: why why" in text and text.count("why") < 60
         assert "You asked: and this? (q shows the answer)" in text and "elsewhere?" not in text
@@ -375,5 +355,5 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
         for number, topic in zip(marks, ("P1 in a.py", "hunk 3 of P1 in a.py", "hunk 1 of P1 in a.py"), strict=True):
             app.review.view.cursor.move_to(number)
             await pilot.press("enter")
-            assert f"Ask about {topic}" in screen(app)
+            assert f"Ask about {topic}" in app.text()
             await pilot.press("escape")

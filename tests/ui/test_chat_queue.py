@@ -78,10 +78,10 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             await second.see("which alone can")
             assert second.app.workbench.composer.draft == "me too", "the words are not lost"
             await second.pilot.press("f4")
-            await second.until(lambda: second.app.parts.behind_review is not None, "the review")
-            assert second.app.parts.behind_review is not None
-            aftermath = second.app.parts.behind_review.decisions.aftermath
-            goes_on = await aftermath.continue_if_wanted(proposal("P1", retry_change()), asked=True)
+            await second.until(lambda: second.app.controllers.review is not None, "the review")
+            assert second.app.controllers.review is not None
+            after_decision = second.app.controllers.review.decisions.after_decision
+            goes_on = await after_decision.continue_if_wanted(proposal("P1", retry_change()), asked=True)
             assert goes_on == " Let the model go on in the window that has this session open."
             await second.pilot.press("f2")
             assert len(server.requests) == 1

@@ -31,9 +31,9 @@ from app.conversation.events import (
 )
 from app.proposals.values.decision_facts import FileStat, LineComment
 from tests.pictures import paint_everything
-from tests.ui.chat_app import ChatApp, call, conversation, staged
-from widgets.chat.chat_pane import ChatPane
+from tests.ui.chat_app import ChatApp, call, chatting, conversation, staged
 from widgets.chat.entries.message_entries import AnswerEntry
+from widgets.chat.transcript import Transcript
 
 SIZE = (80, 30)
 
@@ -48,9 +48,7 @@ async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
 
 
 async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
-    app = ChatApp(conversation(20))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(20), size=SIZE) as (app, pilot):
         assert app.pane.transcript.is_following
         await stream(app, pilot, "first line\n\n" * 20)
         assert "first line" in app.shown()[-2]
@@ -77,9 +75,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
 
 
 async def test_the_mouse_wheel_stops_following_too() -> None:
-    app = ChatApp(conversation(40))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(40), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         transcript.post_message(MouseScrollUp(transcript, 5, 5, 0, 0, 0, False, False, False))
         await pilot.pause()
@@ -87,9 +83,7 @@ async def test_the_mouse_wheel_stops_following_too() -> None:
 
 
 async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() -> None:
-    app = ChatApp(conversation(2000))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(2000), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         assert len(transcript.entries) > 3000
         assert any("file999.py" in row for row in app.shown())
@@ -105,9 +99,7 @@ async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() 
 
 @pytest.mark.parametrize("step", [1, 7, 26])
 async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: int) -> None:
-    app = ChatApp(conversation(14 if step == 1 else 60))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(14 if step == 1 else 60), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         height = transcript.size.height
         while transcript.scroll_offset.y > step:
@@ -122,9 +114,7 @@ async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: 
 
 
 async def test_a_new_width_keeps_what_was_at_the_top() -> None:
-    app = ChatApp(conversation(60))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(60), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         transcript.scroll_relative(y=-60, animate=False)
         await pilot.pause()
@@ -147,9 +137,7 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
             id=2, call="c1.0", outcome=CallOutcome.OK, text="app/a.py:3: retry", summary="1 match", duration=0.2
         ),
     ]
-    app = ChatApp(log)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(log, size=SIZE) as (app, pilot):
         assert [row for row in app.shown() if row] == ["✓ Search “retry” in app · 1 match · 0.2 s"]
         app.pane.transcript.focus()
         await pilot.press("enter")
@@ -161,8 +149,7 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
 
 
 async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
-    app = ChatApp()
-    async with app.run_test(size=SIZE) as pilot:
+    async with chatting(size=SIZE) as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
         assert app.pane.transcript.cursor_entry is None and app.said == []
@@ -172,9 +159,7 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
 
 
 async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
-    app = ChatApp([staged(1)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting([staged(1)], size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
         await pilot.mouse_down(transcript, offset=(4, row))
@@ -189,8 +174,7 @@ async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
 
 
 async def test_who_unfolds_a_line_by_mouse_goes_on_writing() -> None:
-    app = ChatApp(conversation(4))
-    async with app.run_test(size=SIZE) as pilot:
+    async with chatting(conversation(4), size=SIZE) as (app, pilot):
         await pilot.press("a")
         line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)
         await pilot.click(app.pane.transcript, offset=(5, line))
@@ -201,8 +185,7 @@ async def test_who_unfolds_a_line_by_mouse_goes_on_writing() -> None:
 
 
 async def test_a_click_into_the_chat_takes_the_keyboard_from_elsewhere() -> None:
-    app = ChatApp(conversation(4))
-    async with app.run_test(size=SIZE) as pilot:
+    async with chatting(conversation(4), size=SIZE) as (app, pilot):
         app.set_focus(None)
         await pilot.click(app.pane.transcript, offset=(5, 5))
         await pilot.press("x")
@@ -222,9 +205,7 @@ async def test_details_are_aligned_and_stand_apart() -> None:
         ToolResult(id=2, call="c1.0", outcome=CallOutcome.OK, text="3 x", summary="1 line"),
         ToolResult(id=3, call="c1.1", outcome=CallOutcome.ERROR, text="?", summary="no/such.py does not exist"),
     ]
-    app = ChatApp(log)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(log, size=SIZE) as (app, pilot):
         assert app.shown()[1:3] == ["✓ Read app/a.py:3- · 1 line", "✗ Read no/such.py · does not exist"]
         await pilot.click(app.pane.transcript, offset=(5, 1))
         await pilot.pause()
@@ -240,9 +221,7 @@ async def test_details_are_aligned_and_stand_apart() -> None:
 
 
 async def test_a_card_has_an_edge_of_its_own() -> None:
-    app = ChatApp([UserMessage(id=1, text="mine"), staged(2)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting([UserMessage(id=1, text="mine"), staged(2)], size=SIZE) as (app, _pilot):
         shown = [row for row in app.shown() if row]
         assert shown[0] == "▌ mine"
         assert [row[:2] for row in shown[1:]] == ["╭ ", "│ ", "╰ "]
@@ -250,16 +229,14 @@ async def test_a_card_has_an_edge_of_its_own() -> None:
 
 @pytest.mark.parametrize("by", ["key", "mouse"])
 async def test_a_card_leads_to_the_review(by: str) -> None:
-    app = ChatApp([staged(1)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting([staged(1)], size=SIZE) as (app, pilot):
         if by == "key":
             app.pane.transcript.focus()
             await pilot.press("enter")
         else:
             await pilot.click(app.pane.transcript, offset=(8, 2))
         await pilot.pause()
-        assert app.said == [ChatPane.ProposalOpened("P7")]
+        assert app.said == [Transcript.ProposalOpened("P7")]
 
 
 async def test_interventions_can_be_hidden_and_shown_again() -> None:
@@ -268,9 +245,7 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         Intervention(id=2, kind=InterventionKind.STAGED, text="Stop here."),
         AssistantMessage(id=3, text="Done."),
     ]
-    app = ChatApp(log)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(log, size=SIZE) as (app, pilot):
         before = app.shown()
         assert "▸ signoff → model  Stop here." in before
         app.pane.transcript.focus()
@@ -291,16 +266,13 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
     ],
 )
 async def test_what_is_left_out_of_a_message_is_counted_in_its_own_lines(text: str, said: str) -> None:
-    app = ChatApp([UserMessage(id=1, text=text)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting([UserMessage(id=1, text=text)], size=SIZE) as (app, _pilot):
         assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
 
 
 async def test_a_huge_message_is_folded_and_opens() -> None:
-    app = ChatApp([UserMessage(id=1, text="\n".join(f"row {number}" for number in range(3000)))])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    log: list[Event] = [UserMessage(id=1, text="\n".join(f"row {number}" for number in range(3000)))]
+    async with chatting(log, size=SIZE) as (app, pilot):
         rows = [row for row in app.shown() if row]
         assert len(rows) == 21
         assert rows[-1] == "▌ … 2,980 more lines"
@@ -311,8 +283,7 @@ async def test_a_huge_message_is_folded_and_opens() -> None:
 
 
 async def test_running_commands_show_the_end_of_their_output() -> None:
-    app = ChatApp()
-    async with app.run_test(size=SIZE) as pilot:
+    async with chatting(size=SIZE) as (app, pilot):
         from app.agent.updates import CommandOutput
 
         made = call("c1.0", "run_command", command="pytest")
@@ -329,9 +300,8 @@ async def test_running_commands_show_the_end_of_their_output() -> None:
 
 async def test_a_copy_is_the_text_as_it_was_written() -> None:
     sentence = "A sentence that is long enough to be wrapped into several rows of the pane, twice over at the least."
-    app = ChatApp([AssistantMessage(id=1, text=f"{sentence}\n\n```\nindented = 1\n    more\n```\n")])
-    async with app.run_test(size=(50, 20)) as pilot:
-        await pilot.pause()
+    log: list[Event] = [AssistantMessage(id=1, text=f"{sentence}\n\n```\nindented = 1\n    more\n```\n")]
+    async with chatting(log, size=(50, 20)) as (app, pilot):
         transcript = app.pane.transcript
         await pilot.mouse_down(transcript, offset=(2, 1))
         await pilot.hover(transcript, offset=(30, 7))
@@ -341,9 +311,8 @@ async def test_a_copy_is_the_text_as_it_was_written() -> None:
 
 
 async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> None:
-    app = ChatApp([UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    log: list[Event] = [UserMessage(id=1, text="one app/fetch.py:12 three"), UserMessage(id=2, text="other")]
+    async with chatting(log, size=SIZE) as (app, pilot):
         await pilot.click(app.pane.transcript, offset=(10, 20))
         await pilot.double_click(app.pane.transcript, offset=(10, 20))
         await pilot.pause()
@@ -357,25 +326,23 @@ async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> N
 
 
 async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
-    app = ChatApp([AssistantMessage(id=1, text="see [the docs](https://example.org/x)")])
-    async with app.run_test(size=SIZE, tooltips=True) as pilot:
-        await pilot.pause()
+    log: list[Event] = [AssistantMessage(id=1, text="see [the docs](https://example.org/x)")]
+    async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
         await pilot.hover(app.pane.transcript, offset=(9, 1))
         await pilot.pause()
         assert str(app.pane.transcript.tooltip) == "https://example.org/x"
         await pilot.click(app.pane.transcript, offset=(9, 1))
         await pilot.pause()
-        assert app.said == [ChatPane.LinkOpened("https://example.org/x")]
+        assert app.said == [Transcript.LinkOpened("https://example.org/x")]
 
 
 @pytest.mark.parametrize("stopped", ["answer", "staged", "refused"])
-async def test_what_is_said_of_a_turn_that_did_not_fail_is_shown_whole(
+async def test_the_message_of_a_turn_is_shown_whole(
     stopped: Literal["answer", "staged", "refused"],
 ) -> None:
     words = "It was ended before the model was done, and these words are too long for a line."
-    app = ChatApp([UserMessage(id=1, text="Go on"), TurnEnded(id=2, stopped=stopped, message=words)])
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    log: list[Event] = [UserMessage(id=1, text="Go on"), TurnEnded(id=2, stopped=stopped, message=words)]
+    async with chatting(log, size=SIZE) as (app, _pilot):
         assert words in " ".join(" ".join(app.shown()).split())
         assert any("/continue goes on" in row for row in app.shown()) == (stopped == "answer")
 
@@ -406,9 +373,7 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
         TurnEnded(id=11, stopped="failed", message=HOSTILE),
         Question(id=12, call="c9", text=HOSTILE, options=(HOSTILE, "b")),
     ]
-    app = ChatApp(log, files=[HOSTILE])
-    async with app.run_test(size=(70, 100)) as pilot:
-        await pilot.pause()
+    async with chatting(log, files=[HOSTILE], size=(70, 100)) as (app, pilot):
         app.pane.apply(PhaseChanged(Phase.RUNNING, HOSTILE))
         app.pane.composer.set_queue([HOSTILE])
         transcript = app.pane.transcript
@@ -427,9 +392,7 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
 
 
 async def test_a_theme_change_repaints_without_laying_out_again() -> None:
-    app = ChatApp(conversation(10))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(10), size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         before = [transcript.render_line(y) for y in range(transcript.size.height)]
         app.theme = "textual-light"
@@ -441,8 +404,7 @@ async def test_a_theme_change_repaints_without_laying_out_again() -> None:
 
 async def test_a_row_that_was_painted_before_is_the_same_strip() -> None:
     """A strip keeps what was made of it for the terminal; a new one would have all of that made again."""
-    app = ChatApp(conversation(20))
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with chatting(conversation(20), size=(80, 24)) as (app, pilot):
         transcript = app.pane.transcript
         await pilot.pause()
         before = transcript.render_lines(transcript.size.region)
@@ -466,13 +428,11 @@ class CountedBar(ScrollBarRender):
         CountedBar.drawn += 1
 
 
-async def test_text_that_streams_in_lays_out_no_screen_and_draws_the_scroll_bar_when_it_looks_different(
+async def test_streaming_lays_out_no_screen_and_updates_the_scroll_bar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     paint_everything(monkeypatch)
-    app = ChatApp(conversation(20))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
+    async with chatting(conversation(20), size=SIZE) as (app, pilot):
         transcript, bar = app.pane.transcript, app.pane.transcript.vertical_scrollbar
         laid_out: list[Screen[None]] = []
         await stream(app, pilot, "first\n\n" * 2_000)

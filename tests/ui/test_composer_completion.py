@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.pilot import Pilot
 
-from tests.ui.chat_app import ChatApp
+from tests.ui.chat_app import ChatApp, chatting
 from tests.waiting import until
 from widgets.chat import path_index
-from widgets.chat.completion_popup import Popup, Suggestion
 from widgets.chat.composer import Composer
+from widgets.chat.composer_lists import CompletionPopup, Suggestion
 from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
@@ -29,8 +29,7 @@ def choices(app: ChatApp) -> list[str]:
 
 
 async def test_an_at_sign_completes_files() -> None:
-    app = ChatApp(files=FILES)
-    async with app.run_test() as pilot:
+    async with chatting(files=FILES) as (app, pilot):
         await pilot.press(*"look at @gate")
         await settled(app, pilot)
         assert choices(app) == ["app/agent/gate.py", "tests/test_gate.py"]
@@ -42,8 +41,7 @@ async def test_an_at_sign_completes_files() -> None:
 
 
 async def test_completion_by_tab_and_left_by_escape() -> None:
-    app = ChatApp(files=FILES)
-    async with app.run_test() as pilot:
+    async with chatting(files=FILES) as (app, pilot):
         await pilot.press(*"@rdme")
         await settled(app, pilot)
         await pilot.press("tab")
@@ -64,8 +62,7 @@ async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_neve
         listed.wait(30)
         return FILES
 
-    app = ChatApp(files=list_files)
-    async with app.run_test() as pilot:
+    async with chatting(files=list_files) as (app, pilot):
         await pilot.press(*"@ga")
         await pilot.press("t", "tab")
         assert app.pane.composer.editor.has_focus
@@ -75,8 +72,7 @@ async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_neve
 
 
 async def test_a_name_with_a_space_is_quoted_and_markup_is_text() -> None:
-    app = ChatApp(files=FILES)
-    async with app.run_test() as pilot:
+    async with chatting(files=FILES) as (app, pilot):
         await pilot.press(*"@a f")
         await pilot.press("backspace", "backspace", "backspace", *"afile")
         await settled(app, pilot)
@@ -91,16 +87,14 @@ async def test_a_name_with_a_space_is_quoted_and_markup_is_text() -> None:
 
 
 async def test_an_at_sign_inside_a_word_completes_nothing() -> None:
-    app = ChatApp(files=FILES)
-    async with app.run_test() as pilot:
+    async with chatting(files=FILES) as (app, pilot):
         await pilot.press(*"me@main")
         await settled(app, pilot)
         assert not app.pane.composer.popup.is_open
 
 
 async def test_a_slash_completes_commands() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press("slash")
         await pilot.pause()
         assert choices(app) == ["/compact", "/model", "/new"]
@@ -111,8 +105,7 @@ async def test_a_slash_completes_commands() -> None:
 
 
 async def test_a_command_is_found_by_a_word_of_its_title_from_its_beginning() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"/roo")
         await pilot.pause()
         assert choices(app) == ["/compact"]
@@ -122,16 +115,14 @@ async def test_a_command_is_found_by_a_word_of_its_title_from_its_beginning() ->
 
 
 async def test_a_command_takes_an_argument() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"/mo", "tab", *"big one", "enter")
         await pilot.pause()
         assert app.said == [Composer.CommandEntered("model", "big one")]
 
 
 async def test_an_unknown_command_is_kept_and_not_sent() -> None:
-    app = ChatApp()
-    async with app.run_test(notifications=True) as pilot:
+    async with chatting(notifications=True) as (app, pilot):
         await pilot.press(*"/modle", "enter")
         await pilot.pause()
         assert app.said == []
@@ -139,16 +130,14 @@ async def test_an_unknown_command_is_kept_and_not_sent() -> None:
 
 
 async def test_a_path_at_the_start_is_a_message() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"/usr/bin is odd", "enter")
         await pilot.pause()
         assert app.said == [Composer.Submitted("/usr/bin is odd")]
 
 
 async def test_the_list_can_be_used_with_the_mouse() -> None:
-    app = ChatApp(files=FILES)
-    async with app.run_test() as pilot:
+    async with chatting(files=FILES) as (app, pilot):
         await pilot.press(*"@gate")
         await settled(app, pilot)
         await pilot.click(app.pane.composer.popup, offset=(4, 1))
@@ -158,7 +147,7 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await settled(app, pilot)
         # The cursor has left the name, and the list does not know it yet.
         app.pane.composer.editor.move_cursor((0, 0))
-        app.pane.composer.take_clicked(Popup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
+        app.pane.composer.take_clicked(CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
@@ -219,9 +208,7 @@ def test_many_matches_are_ranked_as_a_few() -> None:
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
-def test_a_new_listing_takes_the_place_of_the_old_block_by_block(
-    before: list[str], after: list[str], block: int
-) -> None:
+def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list[str], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
@@ -289,8 +276,7 @@ async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPa
         return search(self, query, given_up)
 
     monkeypatch.setattr(PathIndex, "search", slow)
-    app = ChatApp(files=lambda: ["a/gate.py"])
-    async with app.run_test() as pilot:
+    async with chatting(files=lambda: ["a/gate.py"]) as (app, pilot):
         await pilot.press(*"@g")
         await pilot.press("a")
         await settled(app, pilot)
@@ -308,8 +294,7 @@ async def test_files_are_offered_while_others_are_still_listed_and_the_highlight
         go_on.wait(30)
         yield "b/gate.py"
 
-    app = ChatApp(files=list_files)
-    async with app.run_test() as pilot:
+    async with chatting(files=list_files) as (app, pilot):
         await pilot.press(*"@gate")
         await until(lambda: app.pane.composer.popup.is_open)
         await pilot.press("down")
@@ -322,8 +307,7 @@ async def test_files_are_offered_while_others_are_still_listed_and_the_highlight
 
 async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:
     files = ["a/gate.py", "b/gate.py"]
-    app = ChatApp(files=lambda: list(files))
-    async with app.run_test() as pilot:
+    async with chatting(files=lambda: list(files)) as (app, pilot):
         await pilot.press(*"@gate")
         await settled(app, pilot)
         assert choices(app) == files

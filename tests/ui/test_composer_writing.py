@@ -10,11 +10,11 @@ from textual.events import Key, Paste
 from textual.pilot import Pilot
 
 from app.images.mentions import Mention
-from tests.ui.chat_app import ChatApp
-from widgets.chat import folded_pastes as dropped
+from tests.ui.chat_app import ChatApp, chatting
+from widgets.chat import composer_field as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, FoldedPastes, is_big
-from widgets.chat.queue import Queue
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_big
+from widgets.chat.composer_lists import QueuedMessages
 
 BIG = "\n".join(f"line {number}" for number in range(340))
 
@@ -29,8 +29,7 @@ async def paste(app: ChatApp, pilot: Pilot[None], text: str) -> None:
 
 
 async def test_enter_sends_and_empties() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"hi", "enter")
         await pilot.pause()
         assert app.said == [Composer.Submitted("hi")]
@@ -41,16 +40,14 @@ async def test_enter_sends_and_empties() -> None:
 
 @pytest.mark.parametrize("key", ["shift+enter", "ctrl+j"])
 async def test_a_new_line_is_not_a_send(key: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press("a", key, "b", "enter")
         await pilot.pause()
         assert app.said == [Composer.Submitted("a\nb")]
 
 
 async def test_keys_follow_the_keymap() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         app.set_keymap({"composer.send": "ctrl+s", "composer.newline": "enter"})
         await pilot.press("a", "enter", "b")
         assert app.said == []
@@ -67,8 +64,7 @@ async def test_keys_follow_the_keymap() -> None:
     ],
 )
 async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], said: str, left: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         for key in keys:
             app.post_message(Key(key, key if len(key) == 1 else None))
         await pilot.pause()
@@ -77,9 +73,7 @@ async def test_keys_that_come_in_one_burst_keep_their_order(keys: list[str], sai
 
 
 async def test_the_field_grows_to_a_third_and_then_scrolls() -> None:
-    app = ChatApp()
-    async with app.run_test(size=(80, 30)) as pilot:
-        await pilot.pause()
+    async with chatting(size=(80, 30)) as (app, pilot):
         assert composer(app).editor.size.height == 1
         for _ in range(4):
             await pilot.press("x", "ctrl+j")
@@ -102,8 +96,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
 
 
 async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
         assert composer(app).editor.text == "see [pasted 340 lines]"
@@ -117,8 +110,7 @@ async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
 
 @pytest.mark.parametrize("key", ["backspace", "ctrl+w"])
 async def test_a_folded_paste_is_deleted_as_one(key: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press("a")
         await paste(app, pilot, BIG)
         await pilot.press(key)
@@ -128,8 +120,7 @@ async def test_a_folded_paste_is_deleted_as_one(key: str) -> None:
 
 
 async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await paste(app, pilot, BIG)
         await pilot.press("left")
         await pilot.pause()
@@ -141,15 +132,13 @@ async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
 
 
 async def test_small_pastes_are_text_with_unix_line_ends() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await paste(app, pilot, "a\r\nb\rc")
         assert composer(app).editor.text == "a\nb\nc"
 
 
 async def test_history_by_arrows_keeps_the_draft() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_history(["first", "second\nline"])
         await pilot.press(*"dra", "up")
         assert composer(app).draft == "second\nline"
@@ -162,8 +151,7 @@ async def test_history_by_arrows_keeps_the_draft() -> None:
 
 
 async def test_history_search_takes_or_leaves() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press("ctrl+r")
         assert not composer(app).popup.is_open, "nothing was sent yet"
         composer(app).set_history(["fix the bug", "write a test", "fix the other bug"])
@@ -185,8 +173,7 @@ async def test_history_search_takes_or_leaves() -> None:
 
 
 async def test_enter_sends_nothing_while_the_history_is_searched_in_vain() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_history(["fix the bug"])
         await pilot.press("ctrl+r", *"nothing like it", "enter")
         await pilot.pause()
@@ -198,8 +185,7 @@ async def test_enter_sends_nothing_while_the_history_is_searched_in_vain() -> No
 
 
 async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_history(["fix the bug", "write a test"])
         await pilot.press(*"something new", "ctrl+r")
         await pilot.pause()
@@ -211,8 +197,7 @@ async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> 
 
 
 async def test_the_draft_is_told_and_can_be_set() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"ab")
         await pilot.pause()
         assert app.drafts[-1] == "ab"
@@ -222,8 +207,7 @@ async def test_the_draft_is_told_and_can_be_set() -> None:
 
 
 async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
         await paste(app, pilot, BIG.upper())
@@ -244,8 +228,7 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
 
 @pytest.mark.parametrize("way", ["history", "search", "queue and editor"])
 async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
         await pilot.press("enter", *"next")
@@ -267,8 +250,7 @@ async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
 
 @pytest.mark.parametrize("whole", ["\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000])
 async def test_of_a_very_long_text_the_ends_are_shown_and_all_is_sent(whole: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_history([whole])
         await pilot.press("up")
         await pilot.pause()
@@ -297,8 +279,7 @@ async def test_a_message_of_some_lines_is_not_folded() -> None:
 
 
 async def test_the_external_editor_gets_the_whole_draft() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await paste(app, pilot, BIG)
         await pilot.press("ctrl+g")
         await pilot.pause()
@@ -306,43 +287,40 @@ async def test_the_external_editor_gets_the_whole_draft() -> None:
 
 
 async def test_queued_messages_are_shown_above() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_queue(["next [/] thing", "and\nthen"])
         await pilot.pause()
-        first, second = app.query_one(Queue).render().plain.split("\n")
+        first, second = app.query_one(QueuedMessages).render().plain.split("\n")
         assert first.startswith("queued  next [/] thing") and first.endswith("↑ takes back")
         assert second == "queued  and then"
         composer(app).set_queue([f"message {number} " + "long " * 50 for number in range(9)])
         await pilot.pause()
-        rows = app.query_one(Queue).render().plain.split("\n")
-        assert len(rows) == app.query_one(Queue).size.height == 4
+        rows = app.query_one(QueuedMessages).render().plain.split("\n")
+        assert len(rows) == app.query_one(QueuedMessages).size.height == 4
         assert rows[-1] == "… 6 more"
         composer(app).set_queue([])
         await pilot.pause()
-        assert not app.query_one(Queue).display
+        assert not app.query_one(QueuedMessages).display
 
 
 @pytest.mark.parametrize("way", ["key", "mouse"])
 async def test_queued_messages_can_be_wanted_back(way: str) -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         composer(app).set_history(["sent before"])
         composer(app).set_queue(["next thing"])
         await pilot.pause()
         if way == "mouse":
-            await pilot.click(Queue)
+            await pilot.click(QueuedMessages)
         else:
             await pilot.press("x", "up")
             assert app.said == [], "with a draft, Up is the history's"
             await pilot.press("down", "backspace", "up")
         await pilot.pause()
-        assert [type(message) for message in app.said] == [Queue.Wanted]
+        assert [type(message) for message in app.said] == [QueuedMessages.Wanted]
 
 
 async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:
-    app = ChatApp()
-    async with app.run_test() as pilot:
+    async with chatting() as (app, pilot):
         await pilot.press("slash")
         await pilot.pause()
         rows = composer(app).popup.render().plain.split("\n")

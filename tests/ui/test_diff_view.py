@@ -9,25 +9,19 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widgets import Input
 
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import ReviewApp, ready
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
 from widgets.diff.diff_painter import FrameState
+from widgets.diff.diff_pane import MiniMap
 from widgets.diff.diff_rows import FoldRow, LineRow
 from widgets.diff.diff_view import DiffView
-from widgets.diff.minimap import MiniMap
 
 
 async def opened(pilot: Pilot[None]) -> DiffView:
     """The view with the focus, once everything is drawn."""
-    app = pilot.app
-    assert isinstance(app, ReviewApp)
-    await pilot.pause()
-    app.review.view.focus()
-    await pilot.pause()
-    await app.pass_grace()
-    return app.review.view
+    return (await ready(pilot)).review.view
 
 
 async def test_narrow_is_unified_and_wide_stands_side_by_side() -> None:

@@ -39,9 +39,7 @@ def told(run: Running) -> str:
     return " ".join(run.text.replace("│", " ").split())
 
 
-async def test_what_is_written_is_kept_for_the_user_alone_and_used_at_once(
-    tmp_path: Path, server: WireServer, home: Path
-) -> None:
+async def test_a_key_is_stored_privately_and_used(tmp_path: Path, server: WireServer, home: Path) -> None:
     server.always(Turn("Hello."))
     async with running(tmp_path) as run:
         config = run.runtime.dirs.config_file

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_decisions import BIG, ready
 from tests.ui.test_review_outcomes import click_on
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
@@ -40,9 +39,7 @@ async def test_many_files_are_listed_and_few_are_not() -> None:
 
 
 async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
-    app = ReviewApp(of_files(30))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(30), size=(80, 24)) as (app, _pilot):
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
 
 
@@ -52,9 +49,7 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
         file_diff("gone.py", "a\nb\n", None, first=2),
         file_diff("far.py", *(f"{'x' * 3}\n" * 100 + word for word in ("old", "new")), first=3),
     ]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(80, 19)) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(80, 19)) as (app, pilot):
         first, second, third = (" ".join(line.split()) for line in listed(app))
         assert first == "›+ new.py new file +1 ✓"
         assert second == "- gone.py deleted -2 ✓"
@@ -70,9 +65,7 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
 
 
 async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
-    app = ReviewApp(of_files(5))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(5)) as (app, pilot):
         await pilot.press("F")
         await pilot.pause()
         assert app.query_one(FileList).has_focus
@@ -87,9 +80,7 @@ async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
 
 
 async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
-    app = ReviewApp(of_files(30))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(30)) as (app, pilot):
         await pilot.press(*["right_curly_bracket"] * 20)
         await pilot.pause()
         current = f"file_{app.review.view.cursor.file:02}"
@@ -97,18 +88,14 @@ async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
 
 
 async def test_a_click_leads_to_the_file() -> None:
-    app = ReviewApp(of_files(5))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(5)) as (app, pilot):
         await click_on(pilot, "file_03")
         assert app.review.view.cursor.file == 3
         assert app.review.view.has_focus
 
 
 async def test_what_the_user_put_away_or_asked_for_stays_so() -> None:
-    app = ReviewApp(of_files(5), of_files(2, "P2"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(5), of_files(2, "P2")) as (app, pilot):
         await pilot.press("F", "F")
         await pilot.pause()
         assert not listed(app)
@@ -125,9 +112,7 @@ async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
     old = [f"line {number}" for number in range(60)]
     new = [*old[:5], "one", *old[6:40], "two", "three", *old[41:]]
     diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("F", "enter", "G", "left_square_bracket", "space")
         await pilot.pause()
         (line,) = listed(app)
@@ -137,9 +122,7 @@ async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
 
 
 async def test_decision_keys_work_from_the_list_too() -> None:
-    app = ReviewApp(of_files(3))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(of_files(3)) as (app, pilot):
         await pilot.press("F")
         await pilot.pause()
         await pilot.press("y")
@@ -148,9 +131,7 @@ async def test_decision_keys_work_from_the_list_too() -> None:
 
 async def test_of_what_was_denied_nothing_is_left_to_see() -> None:
     value, diffs = of_files(30)
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=(80, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
         assert any("unseen" in line for line in listed(app))
         app.put(value.model_copy(update={"state": ProposalState.DENIED}))
         await pilot.pause()

@@ -17,9 +17,8 @@ from textual.widgets import Input, Static, TextArea
 
 from app.proposals.values.models import ProposalState
 from app.ui.screens.dialog import AskScreen
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.screen_text import screen_text
-from tests.ui.test_app_decisions import stage
 from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
@@ -137,9 +136,7 @@ class Order(OrderedApp):
     ],
     ids=["binding", "tab", "messages", "dialog", "terminal left", "mouse beyond the screen", "paste"],
 )
-async def test_each_key_acts_on_what_has_the_focus_then(
-    keys: Sequence[str | events.Event], values: list[str]
-) -> None:
+async def test_each_key_acts_on_the_focus_then(keys: Sequence[str | events.Event], values: list[str]) -> None:
     app = Order()
     async with app.run_test():
         hand_in(app, *keys)
@@ -239,7 +236,7 @@ class Holding(Vertical):
         await self.end.wait()
 
 
-async def test_a_letter_does_not_wait_for_what_comes_of_the_letter_before_it_and_all_else_does(
+async def test_letters_do_not_wait_for_each_other_but_other_keys_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(input_order, "_LOOKS", 1_000_000)
@@ -296,9 +293,7 @@ async def in_review(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_words_typed_right_after_f2_go_to_the_composer(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_words_after_f2_go_to_the_composer(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         await in_review(run, server)
         hand_in(run.app, "f3", "f2", "yes, nearly")
@@ -309,8 +304,7 @@ async def test_words_typed_right_after_f2_go_to_the_composer(
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
 async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        await stage(run, server)
+    async with staged(tmp_path, server, size=size) as run:
         review = run.app.workbench.review
         await run.until(lambda: review.preview.diffs, "the diff")
         # As what is found in the diff meanwhile, or said of it, has it laid out anew, also out of sight.
@@ -321,9 +315,7 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_a_decision_that_came_before_its_picture_is_refused_and_counts_when_pressed_again(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_a_decision_before_its_picture_fails(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         await in_review(run, server)
         await run.pilot.press("f2")
@@ -375,9 +367,7 @@ async def test_a_key_that_no_text_has_parts_what_came_together(tmp_path: Path, s
         await run.until(lambda: run.app.workbench.composer.draft == "thanks", "the words")
 
 
-async def test_words_in_the_same_read_as_the_key_that_asks_for_them_are_kept(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_words_read_together_with_their_key_are_kept(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await in_review(run, server)
         hand_in(run.app, "r", "yes, but shorter")

@@ -29,9 +29,7 @@ def file(home: Path) -> Path:
     return path
 
 
-async def test_each_model_gets_what_is_set_for_it_and_effort_goes_over_it(
-    tmp_path: Path, server: WireServer, file: Path
-) -> None:
+async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text(
         'reasoning_effort = "low"\n[request]\ntop_p = 0.5\n'
         '[models."test-*"]\nreasoning_effort = "high"\nrequest = { seed = 7 }\n'
@@ -80,9 +78,7 @@ async def written(run: Running, row: int, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_taken_back(
-    tmp_path: Path, server: WireServer, file: Path, size: tuple[int, int]
-) -> None:
+async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path, size: tuple[int, int]) -> None:
     before = '# mine\nreasoning_effort = "low"  # quiet\n\n[request]\ntop_p = 0.5\n'
     file.write_text(before)
     server.always(Turn("Hello."))
@@ -121,7 +117,7 @@ async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_take
             run.app.screen.query_one(OptionList).highlighted = row
             await run.pilot.press("delete")
             await run.painted()
-            await run.see("nothing of yours" if row == 3 else "no longer set")
+            await run.see("not set for this model" if row == 3 else "no longer set")
         assert file.read_text().rstrip() == before.rstrip()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
@@ -132,12 +128,10 @@ async def test_what_is_set_is_saved_beside_comments_is_in_force_at_once_and_take
 @pytest.mark.parametrize(
     "name", ['a.b "quoted"/c\'d', "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp", "m[1m]"]
 )
-async def test_any_name_of_a_model_is_kept_as_it_is(
-    tmp_path: Path, server: WireServer, file: Path, name: str
-) -> None:
+async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServer, file: Path, name: str) -> None:
     file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
     async with running(tmp_path, server) as run:
-        screen = run.app.parts.connector.model_settings_screen(ListedModel(name, context_window=9000))
+        screen = run.app.controllers.connector.model_settings_screen(ListedModel(name, context_window=9000))
         run.app.push_screen(screen)
         await run.screen("ModelSettingsScreen")
         await run.see("9000", "the server's list")
@@ -171,7 +165,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         await run.pilot.press("left", "enter")
         run.app.screen.query_one(OptionList).focus()
         await run.pilot.press("delete", "right")
-        assert "nothing of yours" not in run.text, "while a value is written"
+        assert "not set for this model" not in run.text, "while a value is written"
         await run.pilot.press("escape", "escape")
         await run.screen("ModelScreen")
         run.app.screen.query_one(Input).value = "qwen*"
@@ -183,9 +177,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         assert file.read_text() == "# mine\n"
 
 
-async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_that_a_model_has_its_own(
-    tmp_path: Path, server: WireServer, file: Path
-) -> None:
+async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n')
     async with running(tmp_path, server) as run:
         endpoint = run.app.session().ports.model.endpoint
@@ -198,12 +190,10 @@ async def test_what_was_learned_of_a_server_is_told_and_what_is_general_says_tha
         await run.screen("SettingsScreen")
         titles = [row.key for _, group in SETTINGS for row in group]
         await run.pilot.press(*["down"] * titles.index("reasoning_effort"), "enter")
-        await run.see("for the model in use another value is set")
+        await run.see("the model in use has a value of its own")
 
 
-async def test_a_turn_of_a_command_with_another_model_has_what_is_set_for_that_one(
-    tmp_path: Path, server: WireServer, file: Path
-) -> None:
+async def test_a_commands_model_has_its_own_settings(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n[models.other]\nreasoning_effort = "minimal"\n')
     (file.parent / "commands").mkdir()
     (file.parent / "commands" / "look.md").write_text("---\nmodel: other\n---\nLook.\n")

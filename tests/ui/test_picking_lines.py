@@ -7,10 +7,9 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from app.proposals.values.models import ProposalState
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import reviewing
 from tests.ui.running_app import Running, running
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_decisions import BIG, posted, ready
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -43,9 +42,7 @@ async def to_line(run: Running, text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
-async def test_a_line_is_taken_out_written_without_it_told_and_undone(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         before = await stage(run, server)
         review = run.app.workbench.review
@@ -80,9 +77,7 @@ async def test_a_line_is_taken_out_written_without_it_told_and_undone(
 
 async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
     diffs = [file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
         view.cursor.move_to(view.rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
@@ -105,14 +100,12 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
 
 async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
         first = view.rows.line_of(view.rows.landmarks.hunks[0])
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
         await pilot.press("space")
-        assert app.wishes == [] and posted(app) == []
+        assert app.wishes == [] and app.posted == []
         assert app.review.state.chosen.left_out["P1"] == {diffs[0].change.hunks[0].id}
         await app.pass_grace()
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first))}

@@ -7,9 +7,9 @@ from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_pane import MiniMap, map_rows, reason_rows
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
-from widgets.diff.minimap import MiniMap, map_rows, reason_rows
 
 ONE = "def test_one():\n    assert 1\n"
 FILES = {

@@ -4,21 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from textual.message import Message
-from textual.pilot import Pilot
 from textual.widgets import Input
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.proposals.values.models import FileDiff, HunkState, MatchLevel, Proposal, ProposalState
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from tests.waiting import until
-from widgets.common.key_bar import KeyBar
+from widgets.common.workbench_bars import KeyBar
 from widgets.review import review_messages
 
 Item = tuple[Proposal, Sequence[FileDiff]]
-BIG = (120, 60)
-"""A screen on which every sample fits."""
 
 
 def small(name: str = "P1", path: str = "a.py", **facts: Any) -> Item:
@@ -35,46 +31,12 @@ def two_hunks(name: str = "P1") -> Item:
     return proposal(name, diffs), diffs
 
 
-async def ready(pilot: Pilot[None]) -> ReviewApp:
-    """Wait until the diff is drawn, focus it and let the grace period pass."""
-    app = pilot.app
-    assert isinstance(app, ReviewApp)
-    await pilot.pause()
-    app.review.view.focus()
-    await pilot.pause()
-    await app.pass_grace()
-    return app
-
-
-def posted(app: ReviewApp) -> list[Message]:
-    """Everything that would have been decided."""
-    return app.posted
-
-
-async def test_y_approves_the_shown_revision_whole() -> None:
-    app = ReviewApp(small(revision=4))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 4, None)]
-
-
-async def test_n_denies_without_feedback() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await pilot.press("n")
-        assert posted(app) == [review_messages.Deny("P1")]
-
-
 async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         for key in ("enter", "escape", "space", "tab", "f3", "j", "full_stop"):
             app.review.view.focus()
             await pilot.press(key)
-            assert posted(app) == [], key
+            assert app.posted == [], key
 
 
 async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
@@ -89,80 +51,68 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
         for key in ("y", "n", "Y", "N", "x", "u", "e", "r", "S"):
             assert app.review.has_effect(key), key
             await pilot.press(key)
-            assert posted(app) == [], key
+            assert app.posted == [], key
             assert app.review.deciding.question is None, key
             assert app.focused is app.review.view, key
 
 
 async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -> None:
     item = small()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         app.put(item[0].model_copy(update={"revision": 2}))
         for key in ("r", *"nnany"):
             await until(app.painted, "the picture of what would be decided")
             await pilot.press(key)
             app.clock.now += 0.4
-            assert posted(app) == [] and app.focused is app.review.view, key
+            assert app.posted == [] and app.focused is app.review.view, key
         await app.pass_grace()
         await pilot.press("n")
-        assert posted(app) == [review_messages.Deny("P1")]
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 async def test_what_is_said_of_a_dead_key_goes_with_what_it_was_pressed_for() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
             app.clock.now -= 1.0
             await pilot.press("y")
             assert "press the key" in app.text()
             leave()
             await until(lambda: "press the key" not in app.text(), "the line to go")
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:
     item = small()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         app.put(item[0].model_copy(update={"revision": 2}))
         await pilot.press("y")
-        assert posted(app) == []
+        assert app.posted == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 2, None)]
+        assert app.posted == [review_messages.Approve("P1", 2, None)]
 
 
 async def test_decision_keys_are_dead_after_the_chosen_hunks_changed() -> None:
-    app = ReviewApp(two_hunks())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(two_hunks()) as (app, pilot):
         await pilot.press("space", "y")
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_a_second_press_does_not_decide_twice() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("y")
         await app.pass_grace()
         await pilot.press("y", "n")
-        assert len(posted(app)) == 1
+        assert len(app.posted) == 1
 
 
 async def test_typing_in_the_composer_decides_nothing() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         app.screen.set_focus(app.query_one(Input))
         app.review.action_approve()
         app.review.action_deny()
         await pilot.press("y", "n", "Y", "N", "u")
-        assert posted(app) == []
+        assert app.posted == []
         assert app.query_one(Input).value == "ynYNu"
 
 
@@ -178,25 +128,21 @@ async def test_focus_stays_where_the_user_types_when_a_proposal_arrives() -> Non
 
 
 async def test_the_first_proposal_stays_shown_when_another_arrives() -> None:
-    app = ReviewApp(small("P1"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1")) as (app, pilot):
         app.put(*small("P2", "b.py"))
         app.review.set_diffs("P2", app.diffs["P2"])
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
     first, second = small("P1"), small("P2", "b.py")
-    app = ReviewApp(first, second)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(first, second) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
         assert app.review.state.current == "P2"
         await pilot.press("y")
-        assert posted(app) == [], "the grace period begins anew"
+        assert app.posted == [], "the grace period begins anew"
 
 
 async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
@@ -206,39 +152,24 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("space")
-        assert "1 of 2 hunks" in screen(app)
-        assert "+2 -0" in screen(app)
+        assert "1 of 2 hunks" in app.text()
+        assert "+2 -0" in app.text()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, (second.id,))]
+        assert app.posted == [review_messages.Approve("P1", 1, (second.id,))]
 
 
 async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
     item = two_hunks()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         line = app.review.view.rows.line_of(app.review.view.rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
         assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
 
 
-async def test_nothing_chosen_is_refused() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await pilot.press("space")
-        await app.pass_grace()
-        await pilot.press("y")
-        assert posted(app) == []
-        assert "No hunk is chosen" in screen(app)
-
-
 async def test_t_takes_all_hunks_of_the_file() -> None:
     item = two_hunks()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         await pilot.press("t")
         assert app.review.state.chosen.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
         await app.pass_grace()
@@ -248,73 +179,63 @@ async def test_t_takes_all_hunks_of_the_file() -> None:
 
 async def test_x_denies_one_hunk() -> None:
     item = two_hunks()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         await pilot.press("right_square_bracket", "x")
-        assert posted(app) == [review_messages.Deny("P1", (item[0].hunks[1].id,))]
+        assert app.posted == [review_messages.Deny("P1", (item[0].hunks[1].id,))]
 
 
 async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
     old = [f"line {number}" for number in range(400)]
     new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
     diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 24)) as (app, pilot):
         unseen = app.review.state.unseen_parts(app.proposals["P1"])
         assert 0 < unseen.lines < unseen.of == 8
         await pilot.press("y")
-        assert posted(app) == []
+        assert app.posted == []
         await pilot.pause()
-        assert f"{unseen.lines} of 8 changed lines of P1 were never on screen (long.txt)" in screen(app)
+        assert f"{unseen.lines} of 8 changed lines of P1 were never on screen (long.txt)" in app.text()
         await pilot.press("y")
-        assert posted(app) == [], "the question has a grace period of its own"
+        assert app.posted == [], "the question has a grace period of its own"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_hunks_that_were_scrolled_over_are_seen() -> None:
     old = [f"line {number}" for number in range(400)]
     new = [f"{line}!" if number % 100 == 50 else line for number, line in enumerate(old)]
     diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 24)) as (app, pilot):
         for _ in range(4):
             await pilot.press("right_square_bracket")
             await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("y")
-        assert "P1 deletes gone.py" in screen(app)
+        assert "P1 deletes gone.py" in app.text()
         await pilot.press("n")
         assert app.review.deciding.question is None
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_a_question_lapses_when_its_proposal_changes() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
     first = proposal("P1", diffs)
-    app = ReviewApp((first, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((first, diffs)) as (app, pilot):
         await pilot.press("y")
         app.put(first.model_copy(update={"revision": 2}))
         await pilot.pause()
-        assert "P1 has changed: the question has lapsed" in screen(app)
+        assert "P1 has changed: the question has lapsed" in app.text()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [], "that was a new question, not a yes to the old one"
+        assert app.posted == [], "that was a new question, not a yes to the old one"
 
 
 @pytest.mark.parametrize("left", [0, 1])
@@ -322,15 +243,13 @@ async def test_a_question_whose_proposal_is_decided_elsewhere_says_that_it_has_l
     diffs = [file_diff("gone.py", "a = 1\n", None)]
     first = proposal("P1", diffs)
     others = [small("P2"), small("P3")][:left]
-    app = ReviewApp((first, diffs), *others)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((first, diffs), *others) as (app, pilot):
         await pilot.press("y")
-        assert "Approve?" in screen(app)
+        assert "Approve?" in app.text()
         app.put(first.model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
-        assert "P1 is applied now: the question has lapsed" in screen(app)
-        assert "Approve?" not in screen(app)
+        assert "P1 is applied now: the question has lapsed" in app.text()
+        assert "Approve?" not in app.text()
 
 
 @pytest.mark.parametrize("why", ["no hunk", "stale", "versions"])
@@ -346,7 +265,7 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         if why != "stale":
-            assert "y  approve" in screen(app) and "y Approve" not in screen(app), "the footer has other keys"
+            assert "y  approve" in app.text() and "y Approve" not in app.text(), "the footer has other keys"
         match why:
             case "no hunk":
                 for key in ("space", "right_square_bracket", "space"):
@@ -354,29 +273,28 @@ async def test_an_approval_that_would_be_refused_is_not_offered_and_its_key_says
             case "versions":
                 await pilot.press("V")
         await pilot.pause()
-        assert "y  approve" not in screen(app) and "o  approve" not in screen(app)
-        assert "y Approve" not in screen(app) and "o Approve" not in screen(app)
-        assert ("Space" in screen(app)) is (why != "stale")
+        assert "y  approve" not in app.text() and "o  approve" not in app.text()
+        assert "y Approve" not in app.text() and "o Approve" not in app.text()
+        assert ("Space" in app.text()) is (why != "stale")
+        assert ("No hunk is chosen: nothing would change" in app.text()) is (why == "no hunk")
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == []
+        assert app.posted == []
         said = {"no hunk": "choose one, or deny", "stale": "cannot be approved", "versions": "compares two versions"}
-        assert said[why] in screen(app)
+        assert said[why] in app.text()
 
 
 async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
     inexact = [file_diff("loose.py", "a\n", "b\n", rung=MatchLevel.SPACING)]
-    app = ReviewApp(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py")) as (app, pilot):
         await pilot.press("Y")
         await pilot.pause()
         assert "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)" in " ".join(
-            screen(app).split()
+            app.text().split()
         )
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [
+        assert app.posted == [
             review_messages.ApproveAll(
                 (review_messages.Approve("P1", 1, None), review_messages.Approve("P3", 1, None))
             )
@@ -385,13 +303,11 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
 
 async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
     gone = [file_diff("gone.py", "a\n", None)]
-    app = ReviewApp(small("P1"), (proposal("P2", gone), gone))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), (proposal("P2", gone), gone)) as (app, pilot):
         await pilot.press("Y")
         await app.pass_grace()
         await pilot.press("Y")
-        assert posted(app) == [
+        assert app.posted == [
             review_messages.ApproveAll(
                 (review_messages.Approve("P1", 1, None), review_messages.Approve("P2", 1, None))
             )
@@ -399,92 +315,78 @@ async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
 
 
 async def test_deny_all_asks_once() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
-        assert posted(app) == []
+        assert app.posted == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
+        assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
 async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:
     value, diffs = small()
-    app = ReviewApp((stale(value, "a.py changed on disk at line 2"), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((stale(value, "a.py changed on disk at line 2"), diffs)) as (app, pilot):
         await pilot.press("y")
-        assert posted(app) == []
-        assert "a.py changed on disk at line 2" in screen(app)
+        assert app.posted == []
+        assert "a.py changed on disk at line 2" in app.text()
         await pilot.press("n")
-        assert posted(app) == [review_messages.Deny("P1")]
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 @pytest.mark.parametrize("key", ["y", "x"])
 async def test_nothing_is_approved_or_denied_by_hunk_before_its_diff_is_on_screen(key: str) -> None:
     value, diffs = small()
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value, diffs)) as (app, pilot):
         other = [file_diff("a.py", "one\ntwo\nthree\n", "one\nevil\nthree\n")]
         app.review.set_diffs("P1", other)
         await pilot.pause()
         await app.pass_grace()
         await pilot.press(key)
-        assert posted(app) == []
+        assert app.posted == []
         await pilot.press("q")
-        assert "There is no proposal on the screen to ask about." in screen(app)
+        assert "There is no proposal on the screen to ask about." in app.text()
 
 
 async def test_undo_of_the_last_approval_while_the_next_proposal_is_shown() -> None:
     first, second = small("P1"), small("P2", "b.py")
-    app = ReviewApp(first, second)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(first, second) as (app, pilot):
         await pilot.press("y")
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
         app.review.show_outcome("P1: wrote 1 file; u undoes")
         await pilot.pause()
         await app.pass_grace()
-        assert "P1: wrote 1 file; u undoes" in screen(app)
+        assert "P1: wrote 1 file; u undoes" in app.text()
         await pilot.press("u")
-        assert posted(app)[-1] == review_messages.Undo("P1")
+        assert app.posted[-1:] == [review_messages.Undo("P1")]
         app.put(first[0].model_copy(update={"state": ProposalState.UNDONE}))
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("U")
-        assert posted(app)[-1] == review_messages.Redo("P1"), "what was taken back, not what was shown before"
+        assert app.posted[-1:] == [review_messages.Redo("P1")], "what was taken back, not what was shown before"
 
 
 async def test_redo_of_an_undone_proposal() -> None:
     value, diffs = small()
-    app = ReviewApp((value.model_copy(update={"state": ProposalState.UNDONE}), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value.model_copy(update={"state": ProposalState.UNDONE}), diffs)) as (app, pilot):
         await pilot.press("U")
-        assert posted(app) == [review_messages.Redo("P1")]
+        assert app.posted == [review_messages.Redo("P1")]
 
 
 async def test_e_edits_the_file_at_the_cursor() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal()) as (app, pilot):
         await pilot.press("right_curly_bracket", "e")
-        assert posted(app) == [review_messages.Edit("P1", "tests/test_fetch.py")]
+        assert app.posted == [review_messages.Edit("P1", "tests/test_fetch.py")]
 
 
 async def test_keys_work_from_the_list_of_approvals_too() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         app.review.pane.queue.focus()
         await pilot.press("j")
         await pilot.pause()
         assert app.review.state.current == "P2"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P2", 1, None)]
+        assert app.posted == [review_messages.Approve("P2", 1, None)]
 
 
 async def test_applied_hunks_are_not_chosen_again() -> None:
@@ -497,23 +399,14 @@ async def test_applied_hunks_are_not_chosen_again() -> None:
             "files": (change.model_copy(update={"hunks": hunks}),),
         }
     )
-    app = ReviewApp((partly, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((partly, diffs)) as (app, pilot):
         await pilot.press("space")
         assert not app.review.state.chosen.left_out.get("P1")
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_full_screen_is_told() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("f", "f")
-        assert posted(app) == [review_messages.FullScreen(True), review_messages.FullScreen(False)]
-
-
-def screen(app: ReviewApp) -> str:
-    """The text on screen."""
-    return app.text()
+        assert app.posted == [review_messages.FullScreen(True), review_messages.FullScreen(False)]

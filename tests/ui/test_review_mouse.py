@@ -13,7 +13,7 @@ from textual.widget import Widget
 from app.proposals.values.models import HunkState, ProposalState
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.common.key_hints import HintLine
 from widgets.diff.diff_rows import LineRow
@@ -21,17 +21,6 @@ from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 
 SIZE = (110, 40)
-
-
-async def ready(pilot: Pilot[None]) -> ReviewApp:
-    """The app once everything is drawn, the diff has the focus and the keys work."""
-    app = pilot.app
-    assert isinstance(app, ReviewApp)
-    await pilot.pause()
-    app.review.view.focus()
-    await pilot.pause()
-    await app.pass_grace()
-    return app
 
 
 def place(app: ReviewApp, text: str) -> Offset:
@@ -57,27 +46,21 @@ async def slide(pilot: Pilot[None], start: Offset, end: Offset, *, button: int =
 
 
 async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await slide(pilot, spot := place(app, "deny"), spot)
         assert app.posted == [review_messages.Deny("P1")]
 
 
 @pytest.mark.parametrize(("start", "end"), [("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")])
 async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await slide(pilot, place(app, start), place(app, end))
         assert app.posted == [] and app.review.deciding.question is None
 
 
 @pytest.mark.parametrize("button", [2, 3])
 async def test_the_other_buttons_decide_nothing(button: int) -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor.number))
         for spot in (place(app, "deny"), mark):
             await slide(pilot, spot, spot, button=button)
@@ -85,9 +68,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
 
 
 async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         first, second = (view.rows.line_of(number) for number in view.rows.landmarks.hunks[:2])
         top = view.region.offset
@@ -99,9 +80,7 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
 
 
 async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         y = view.rows.line_of(view.rows.landmarks.hunks[0])
         top = view.region.offset
@@ -113,9 +92,7 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
 
 
 async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(170, 60)) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=(170, 60)) as (app, pilot):
         view = app.review.view
         assert view.split
         y = next(
@@ -156,9 +133,7 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
     long = "call(" + ", ".join(f"argument_{number}" for number in range(40)) + ")"
     new = f"all:\n\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end\n"
     diffs = [file_diff("Makefile", "all:\n", new)]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=SIZE) as (app, pilot):
         if wrap:
             await pilot.press("w")
             await pilot.pause()
@@ -194,9 +169,7 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
 
 
 async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.click(offset=place(app, "request changes"))
         await pilot.pause()
         field = app.query_one("#feedback")
@@ -214,9 +187,7 @@ async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -
 
 
 async def test_a_click_on_a_comment_opens_it_again() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
         await pilot.pause()
         field = app.query_one("#comment", WritingField)
@@ -229,9 +200,7 @@ async def test_a_click_on_a_comment_opens_it_again() -> None:
 
 
 async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.hold_keys("“q” does nothing here.")
         await slide(pilot, spot := place(app, "request changes"), spot)
         assert "“q” does nothing here." in app.text()
@@ -266,9 +235,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
 
 
 async def test_a_question_offers_the_keys_that_answer_it() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(110, 20)) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=(110, 20)) as (app, pilot):
         await slide(pilot, spot := place(app, " approve"), spot)
         assert "never on screen" in app.text()
         offered = {binding.action for _, binding, enabled, _ in app.screen.active_bindings.values() if enabled}
@@ -285,9 +252,7 @@ async def test_an_undone_proposal_does_not_look_applied() -> None:
         for change in value.files
     ]
     applied = value.model_copy(update={"state": ProposalState.APPLIED, "files": tuple(hunks)})
-    app = ReviewApp((applied, diffs))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing((applied, diffs), size=SIZE) as (app, pilot):
         assert "✓" in app.text().partition("═══")[0]
         app.put(applied.model_copy(update={"state": ProposalState.UNDONE, "revision": 2}))
         await pilot.pause()
@@ -296,9 +261,7 @@ async def test_an_undone_proposal_does_not_look_applied() -> None:
 
 
 async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()
         assert "P9 undone" in app.text()
@@ -308,9 +271,7 @@ async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
 
 
 async def test_the_line_that_is_commented_on_comes_into_view() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing(retry_proposal(), size=(80, 24)) as (app, pilot):
         view = app.review.view
         view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
         await pilot.pause()

@@ -4,9 +4,9 @@ from textual.pilot import Pilot
 
 from app.keys.actions import in_scope
 from app.proposals.values.models import ProposalState
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_decisions import BIG, ready, small, two_hunks
+from tests.ui.test_review_decisions import small, two_hunks
 from widgets.review import review_messages
 
 
@@ -23,9 +23,7 @@ async def click_on(pilot: Pilot[None], text: str) -> None:
 
 
 async def test_a_click_on_a_chip_decides_from_wherever_the_focus_is() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         app.query_one("#composer").focus()
         await pilot.pause()
         await click_on(pilot, " y  approve")
@@ -33,9 +31,7 @@ async def test_a_click_on_a_chip_decides_from_wherever_the_focus_is() -> None:
 
 
 async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         app.put(small(revision=2)[0])
         await pilot.pause()
         await click_on(pilot, " y  approve")
@@ -46,9 +42,7 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
 
 
 async def test_words_beside_the_chips_decide_nothing() -> None:
-    app = ReviewApp(small(summary="approve me"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small(summary="approve me")) as (app, pilot):
         await click_on(pilot, "approve me")
         await click_on(pilot, "1 file")
         assert app.posted == []
@@ -56,9 +50,7 @@ async def test_words_beside_the_chips_decide_nothing() -> None:
 
 async def test_a_question_is_answered_by_a_click() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("y")
         await app.pass_grace()
         await click_on(pilot, " y  yes")
@@ -66,9 +58,7 @@ async def test_a_question_is_answered_by_a_click() -> None:
 
 
 async def test_escape_leaves_a_question_and_decides_nothing() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
         await pilot.pause()
         assert "Deny all 2" in app.text()
@@ -104,9 +94,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
 
 async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
     first = small("P1")
-    app = ReviewApp(first)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(first) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
         app.review.show_outcome("P1 denied; your words are on their way")
         await pilot.pause()
@@ -118,9 +106,7 @@ async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
 
 async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown() -> None:
     first = small("P1")
-    app = ReviewApp(first, small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(first, small("P2", "b.py")) as (app, pilot):
         app.review.show_outcome("P1 written: a.py. u undoes it.")
         app.put(first[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
@@ -163,16 +149,12 @@ async def test_a_comparison_says_so_and_leads_back() -> None:
 async def test_what_the_user_changed_is_marked_in_the_queue() -> None:
     value, diffs = small()
     change = value.files[0].model_copy(update={"edited": True})
-    app = ReviewApp((value.model_copy(update={"files": (change,)}), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value.model_copy(update={"files": (change,)}), diffs)) as (app, _pilot):
         assert "changed by you" in app.text()
 
 
 async def test_the_editor_is_opened_at_the_line_of_the_cursor() -> None:
-    app = ReviewApp(two_hunks())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(two_hunks()) as (app, pilot):
         await pilot.press("right_square_bracket", "e", "j", "e")
         assert app.posted == [review_messages.Edit("P1", "b.txt", line) for line in (20, 21)]
 

@@ -4,88 +4,78 @@ import pytest
 from textual.widgets import TextArea
 
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
-from tests.ui.review_app import ReviewApp
-from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
+from tests.ui.test_review_decisions import small
 from widgets.review import review_messages
 
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
 async def test_a_permission_has_the_keys_while_it_waits() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("J")
         app.review.add_confirmation("c1", COMMAND)
         await pilot.pause()
         assert app.review.state.confirmation is COMMAND
         assert app.review.title_of("approve") == "Allow once", "what the footer calls it"
         await pilot.press("y")
-        assert posted(app) == [], "the keys are dead for a moment"
+        assert app.posted == [], "the keys are dead for a moment"
         await app.pass_grace()
         await pilot.press("u", "x", "Y", "N", "o", "e", "space")
-        assert posted(app) == []
+        assert app.posted == []
         assert app.review.deciding.question is None
         await pilot.press("y")
-        assert posted(app) == [], "some of these mean nothing here: they may be words for the chat"
+        assert app.posted == [], "some of these mean nothing here: they may be words for the chat"
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
         assert app.review.title_of("approve") == ""
 
 
 async def test_what_is_asked_of_many_changes_is_whether_to_stage_them() -> None:
-    app = ReviewApp(small("P1"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1")) as (app, pilot):
         app.review.add_confirmation("c1", Confirmation("changes", "Stage 600 changed files?", "a\nb", "."))
         await pilot.pause()
-        assert "y  stage all    n  throw away    r  throw away and say why" in screen(app)
+        assert "y  stage all    n  throw away    r  throw away and say why" in app.text()
         assert [app.review.title_of(action) for action in ("approve", "deny")] == ["Stage all", "Throw away"]
-        assert "session" not in screen(app), "the next changes are asked about anew"
+        assert "session" not in app.text(), "the next changes are asked about anew"
         await app.pass_grace()
         await pilot.press("a")
-        assert posted(app) == []
+        assert app.posted == []
 
 
 @pytest.mark.parametrize("key", ["y", "n", "r", "a", "Y", "N", "o", "x"])
 async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(key: str) -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("J")
         await pilot.pause()
         await app.pass_grace()
         assert app.review.state.current == "P1"
-        below = screen(app).split("2 of 2 waiting")[1]
+        below = app.text().split("2 of 2 waiting")[1]
         assert "your permission is needed" in below and "approve" not in below
-        assert screen(app).count("pytest -q tests") == 1, "in the list, where it can be picked"
+        assert app.text().count("pytest -q tests") == 1, "in the list, where it can be picked"
         await pilot.press(key)
-        assert posted(app) == []
+        assert app.posted == []
         assert not app.review.feedback.is_open
         if key in "ynra":
             assert app.review.state.confirmation is COMMAND
 
 
 async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_waits() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
         app.review.add_confirmation("c1", COMMAND)
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
 
 
 async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h")
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("m")
@@ -118,7 +108,7 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             app.review.feedback.query_one(TextArea).focus()
             await pilot.press("escape")
         await pilot.pause()
-        assert sorted(posted(app), key=repr) == [
+        assert sorted(app.posted, key=repr) == [
             review_messages.Confirmed("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
             review_messages.Confirmed("c2", ConfirmationAnswer(allowed=True)),
             review_messages.FeedbackOrphaned("hm"),
@@ -135,4 +125,4 @@ async def test_words_about_a_permission_whose_turn_was_stopped_are_handed_on(lef
         app.review.remove_confirmation("c1")
         await pilot.press(*(("ctrl+s",) if left_open else ()))
         await pilot.pause()
-        assert posted(app) == [review_messages.FeedbackOrphaned("hm")]
+        assert app.posted == [review_messages.FeedbackOrphaned("hm")]

@@ -4,12 +4,12 @@ import pytest
 from textual.content import Content
 
 from app.proposals.values.models import Proposal, ProposalState
-from tests.ui.review_app import ReviewApp
+from app.review.review_state import ReviewState
+from tests.ui.review_app import BIG, ReviewApp, ready
 from tests.ui.sample_diffs import stale
-from tests.ui.test_review_decisions import BIG, ready, small
+from tests.ui.test_review_decisions import small
 from tests.ui.test_review_outcomes import click_on
-from widgets.review import review_messages, review_queue
-from widgets.review.review_state import ReviewState
+from widgets.review import approval_pane, review_messages
 from widgets.review.review_wording import proposal_row
 
 
@@ -131,7 +131,7 @@ async def test_of_thousands_only_the_lines_on_the_screen_are_made(monkeypatch: p
         made.add(proposal.id)
         return proposal_row(state, proposal)
 
-    monkeypatch.setattr(review_queue, "proposal_row", counting)
+    monkeypatch.setattr(approval_pane, "proposal_row", counting)
     app = thousands()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

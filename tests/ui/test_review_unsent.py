@@ -5,67 +5,59 @@ from textual.message import Message
 from textual.widgets import TextArea
 
 from app.proposals.values.models import ProposalState
-from tests.ui.review_app import ReviewApp
-from tests.ui.test_review_decisions import BIG, posted, ready, screen, small, two_hunks
+from app.review.unfinished_review import ReviewFeedback
+from tests.ui.review_app import reviewing
+from tests.ui.test_review_decisions import small, two_hunks
 from widgets.review import review_messages
-from widgets.review.unfinished_review import ReviewFeedback
 
 
 @pytest.mark.parametrize("begin", ["r", "c"])
 @pytest.mark.parametrize("leave", ["ctrl+s", "escape"])
 async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(begin: str, leave: str) -> None:
     value, diffs = small()
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press(begin, "h", "m")
         app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
         app.tell()
         await pilot.press("m")
-        assert posted(app) == [], "it is still being written"
+        assert app.posted == [], "it is still being written"
         await pilot.press(leave)
         await pilot.pause()
-        assert posted(app) == [review_messages.FeedbackOrphaned("hmm" if begin == "r" else "a.py:2  hmm")]
+        assert app.posted == [review_messages.FeedbackOrphaned("hmm" if begin == "r" else "a.py:2  hmm")]
 
 
 async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "h", "m")
         app.proposals.clear()
         app.tell()
         await pilot.press("ctrl+s")
         await pilot.pause()
-        assert posted(app) == [review_messages.FeedbackOrphaned("hm")]
+        assert app.posted == [review_messages.FeedbackOrphaned("hm")]
 
 
 async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
     value, diffs = small()
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")
         await pilot.pause()
         app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
         app.tell()
         await pilot.pause()
-        assert posted(app) == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
+        assert app.posted == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
 
 
 @pytest.mark.parametrize(("key", "kind"), [("y", review_messages.Approve), ("n", review_messages.Deny)])
 async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("j", "c", "w", "ctrl+s")
         await pilot.pause()
         await app.pass_grace()
-        assert "approve with 1 comment" in screen(app) and "deny with 1 comment" in screen(app)
+        assert "approve with 1 comment" in app.text() and "deny with 1 comment" in app.text()
         await pilot.press(key)
-        (decided,) = posted(app)
+        (decided,) = app.posted
         assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
         (comment,) = decided.words.comments
         assert comment.text == "w" and "+2" in comment.quote
@@ -74,12 +66,8 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
 
 @pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
 @pytest.mark.parametrize(("key", "kind"), [("o", review_messages.Approve), ("n", review_messages.Deny)])
-async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
-    where: str, key: str, kind: type[Message]
-) -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind: type[Message]) -> None:
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r" if where.startswith("feedback") else "c", "h", "m")
         if "aside" in where:
             await pilot.press("escape")
@@ -89,8 +77,8 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
         await app.pass_grace()
         await pilot.press(key)
         await pilot.pause()
-        assert posted(app) == []
-        assert "our unsent words go with it to the model, “hm”" in screen(app)
+        assert app.posted == []
+        assert "our unsent words go with it to the model, “hm”" in app.text()
         await pilot.press("escape")
         assert app.review.deciding.question is None
         assert app.review.state.unsaid.unsent_part(app.proposals["P1"]) == ["hm"]
@@ -98,7 +86,7 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
         await pilot.press(key)
         await app.pass_grace()
         await pilot.press("y")
-        (decided,) = posted(app)
+        (decided,) = app.posted
         assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
         assert (decided.words.feedback or decided.words.comments[0].text) == "hm"
         assert not isinstance(decided, review_messages.Approve) or decided.go_on == (key == "o")
@@ -108,9 +96,7 @@ async def test_words_that_were_not_sent_ask_before_they_go_with_a_decision(
 
 
 async def test_more_words_take_the_question_away() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h", "m")
         app.review.pane.queue.focus()
         await pilot.pause()
@@ -126,9 +112,7 @@ async def test_more_words_take_the_question_away() -> None:
 
 async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:
     item = two_hunks()
-    app = ReviewApp(item)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s", "right_square_bracket", "c", "b", "ctrl+s")
         await pilot.pause()
         await app.pass_grace()
@@ -136,7 +120,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("x")
-        (denied,) = posted(app)
+        (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
         assert [comment.text for comment in denied.words.comments] == ["b"]
@@ -145,42 +129,38 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
 
 
 async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("r", "h", "m", "ctrl+s")
-        (denied,) = posted(app)
+        (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
         app.review.restore_feedback("P1", denied.words)
         app.review.show_outcome("The disk is full.", problem=True)
         await pilot.pause()
-        assert "▌ w" in screen(app)
+        assert "▌ w" in app.text()
         await app.pass_grace()
         await pilot.press("r")
         assert isinstance(app.focused, TextArea) and app.focused.text == "hm"
         await pilot.press("ctrl+s")
-        assert posted(app)[1] == denied
+        assert app.posted[1] == denied
 
 
 async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
         for key in "YN":
             await pilot.pause()
             await app.pass_grace()
             await pilot.press(key)
             await pilot.pause()
-            assert "What you wrote about P1 goes to the model" in " ".join(screen(app).split()), key
+            assert "What you wrote about P1 goes to the model" in " ".join(app.text().split()), key
             await pilot.press("escape")
         await app.pass_grace()
         await pilot.press("Y")
         await app.pass_grace()
         await pilot.press("y")
-        (every,) = posted(app)
+        (every,) = app.posted
         assert isinstance(every, review_messages.ApproveAll)
         assert [[comment.text for comment in one.words.comments] for one in every.each] == [["w"], []]

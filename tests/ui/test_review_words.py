@@ -8,14 +8,14 @@ from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
+from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
-from tests.ui.test_review_decisions import BIG, posted, ready, screen, small
+from tests.ui.test_review_decisions import small
 from widgets.common.input_order import JoinedKey
 from widgets.review import review_messages
-from widgets.review.unfinished_review import ReviewFeedback
 
 
 def allowed(span: PermissionScope, form: CommandForm | None = None) -> ConfirmationAnswer:
@@ -26,9 +26,7 @@ COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
 async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         laid_out: list[object] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
         await pilot.press("shift+tab")
@@ -37,21 +35,17 @@ async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
 
 @pytest.mark.parametrize("new_line", ["ctrl+j", "shift+enter"])
 async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r")
         await pilot.press(*"no", new_line, *"yes", "enter")
-        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes"))]
+        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes"))]
         assert app.focused is app.review.view
 
 
 async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press(*["j"] * 12, "c")
         for size in ((60, 20), (120, 45), (80, 18)):
             await pilot.resize_terminal(*size)
@@ -62,18 +56,16 @@ async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window
 
 
 async def test_a_field_names_its_keys_only_while_they_work() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", *"hm")
         await pilot.pause()
-        assert "Enter send" in screen(app)
+        assert "Enter send" in app.text()
         app.review.view.focus()
         await pilot.pause()
-        assert "hm" in screen(app) and "Enter send" not in screen(app)
+        assert "hm" in app.text() and "Enter send" not in app.text()
         await pilot.press("r")
         await pilot.pause()
-        assert "Enter send" in screen(app)
+        assert "Enter send" in app.text()
 
 
 NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/{name}' for name in range(30))}.")
@@ -84,9 +76,9 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
     async with app.run_test(size=(60, 20)) as pilot:
         app.review.add_confirmation("c1", Confirmation("command", "Run", "pytest -q", ".", NOTES))
         await ready(pilot)
-        assert "cache/of/29" not in screen(app) and NOTES[0] in screen(app).split("\n▌Run")[1]
+        assert "cache/of/29" not in app.text() and NOTES[0] in app.text().split("\n▌Run")[1]
         await pilot.press("y")
-        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
@@ -95,26 +87,24 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
     async with app.run_test(size=(60, 20)) as pilot:
         app.review.add_confirmation("c1", Confirmation("command", "Run", "\n".join(lines), ".", NOTES))
         await ready(pilot)
-        unseen = {line for line in lines if line not in screen(app)}
+        unseen = {line for line in lines if line not in app.text()}
         key = "G"
         while unseen:
             await pilot.press("y")
-            assert posted(app) == [] and ") goes on" in " ".join(screen(app).split()), unseen
+            assert app.posted == [] and ") goes on" in " ".join(app.text().split()), unseen
             await pilot.press(key)
             await app.pass_grace()
-            unseen -= {line for line in unseen if line in screen(app)}
+            unseen -= {line for line in unseen if line in app.text()}
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
-        assert posted(app) == []
+        assert app.posted == []
         await app.pass_grace()
         await pilot.press("r")
         assert isinstance(app.focused, TextArea)
@@ -122,33 +112,27 @@ async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_dr
 
 
 async def test_empty_feedback_is_not_sent() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "ctrl+s")
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("j", "c")
         await pilot.press(*"why", "ctrl+s")
         await pilot.pause()
-        assert "▌ why" in screen(app)
+        assert "▌ why" in app.text()
         await app.pass_grace()
         await pilot.press("r")
-        assert "a.py:2  why" in screen(app)
+        assert "a.py:2  why" in app.text()
         await pilot.press("ctrl+s")
         expected = LineComment(path="a.py", line=2, side="new", quote=" one\n-two\n+2\n three", text="why")
-        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
+        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
 
 
 async def test_a_comment_can_be_changed_and_taken_back() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s")
         await pilot.press("c", "b", "ctrl+s")
         assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["ab"]
@@ -157,13 +141,11 @@ async def test_a_comment_can_be_changed_and_taken_back() -> None:
 
 
 async def test_a_draft_of_a_comment_survives_escape() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "a", "y", "escape", "c")
         assert isinstance(app.focused, TextArea)
         assert app.focused.text == "ay"
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_a_command_is_shown_whole_and_allowed_once() -> None:
@@ -171,9 +153,9 @@ async def test_a_command_is_shown_whole_and_allowed_once() -> None:
     async with app.run_test(size=BIG) as pilot:
         app.review.add_confirmation("c1", COMMAND)
         await ready(pilot)
-        assert "pytest -q tests" in screen(app)
+        assert "pytest -q tests" in app.text()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
         assert app.review.state.confirmation is None
 
 
@@ -183,16 +165,16 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         for key in ("c1", "c2", "c3"):
             app.review.add_confirmation(key, COMMAND)
         await ready(pilot)
-        assert "begins with pytest" in screen(app)
+        assert "begins with pytest" in app.text()
         await pilot.press("a")
         await app.pass_grace()
         await pilot.press("greater_than_sign")
         await app.pass_grace()
-        assert "begins with pytest -q" in screen(app)
+        assert "begins with pytest -q" in app.text()
         await pilot.press("A")
         await app.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
-        assert posted(app) == [
+        assert app.posted == [
             review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))),
             review_messages.Confirmed(
                 "c2", allowed(PermissionScope.PROJECT, CommandForm(("pytest", "-q"), open=True))
@@ -207,13 +189,13 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         app.review.add_confirmation("c1", COMMAND)
         await ready(pilot)
         await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
-        assert "Or just this command" in screen(app) and screen(app).count("pytest -q tests") == 1
+        assert "Or just this command" in app.text() and app.text().count("pytest -q tests") == 1
         await pilot.press("a")
-        assert posted(app) == [], "what it would allow has just changed"
+        assert app.posted == [], "what it would allow has just changed"
         await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, form))]
+        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, form))]
 
 
 async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
@@ -221,12 +203,12 @@ async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good()
     async with app.run_test(size=BIG) as pilot:
         app.review.add_confirmation("c1", Confirmation("command", "Run a command", "pytest | tee log", "."))
         await ready(pilot)
-        assert "it has a |" in screen(app)
+        assert "it has a |" in app.text()
         await pilot.press("A", "greater_than_sign")
-        assert posted(app) == []
+        assert app.posted == []
         await app.pass_grace()
         await pilot.press("a")
-        assert posted(app) == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION))]
+        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
@@ -237,7 +219,7 @@ async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
         await app.pass_grace()
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("y", "a", "n")
-        assert posted(app) == []
+        assert app.posted == []
 
 
 async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
@@ -247,16 +229,16 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         comment = LineComment(path="a.py", line=2, side="new", quote="", text="name it")
         app.review.set_sent_comments("P1", [comment])
         await ready(pilot)
-        assert "☐ a.py:2  name it" in screen(app)
+        assert "☐ a.py:2  name it" in app.text()
         await pilot.press("g", "j", "enter")
         await pilot.pause()
-        assert "☑ a.py:2  name it" in screen(app)
+        assert "☑ a.py:2  name it" in app.text()
         await pilot.press("enter")
         await pilot.pause()
-        assert "☐ a.py:2  name it" in screen(app), "the cursor has stayed on it"
+        assert "☐ a.py:2  name it" in app.text(), "the cursor has stayed on it"
         app.review.set_answers("P2", [CommentFollowUp.SAME])
         await pilot.pause()
-        assert "☐ a.py:2  not changed in v2: name it" in screen(app)
+        assert "☐ a.py:2  not changed in v2: name it" in app.text()
 
 
 @pytest.mark.parametrize(
@@ -264,23 +246,18 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
 )
 async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
     diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
-    app = ReviewApp((proposal("P1", diffs, summary), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        assert "2 files" in screen(app) and "in 2 files" not in screen(app)
-        assert screen(app).count(summary) == 1 and "The model says: " not in screen(app)
+    async with reviewing((proposal("P1", diffs, summary), diffs)) as (app, _pilot):
+        assert "2 files" in app.text() and "in 2 files" not in app.text()
+        assert app.text().count(summary) == 1 and "The model says: " not in app.text()
 
 
 async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in screen(app) and "says" not in screen(
-            app
-        )
+    async with reviewing((value, diffs)) as (app, _pilot):
+        assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in app.text()
+        assert "says" not in app.text()
 
 
 async def test_the_version_before_against_this_one() -> None:
@@ -292,33 +269,29 @@ async def test_the_version_before_against_this_one() -> None:
         await ready(pilot)
         await pilot.press("V")
         await pilot.pause()
-        assert "zwei" in screen(app)
-        assert "P1 → P2" in screen(app)
+        assert "zwei" in app.text()
+        assert "P1 → P2" in app.text()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [], "that isn't the diff that would be written"
+        assert app.posted == [], "that isn't the diff that would be written"
         await pilot.press("V")
         await pilot.pause()
-        assert "zwei" not in screen(app)
+        assert "zwei" not in app.text()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P2", 1, None)]
+        assert app.posted == [review_messages.Approve("P2", 1, None)]
 
 
 async def test_enter_sends_feedback_and_words_that_follow_decide_nothing() -> None:
-    app = ReviewApp(small("P1"), small("P2", "b.py"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("r", *"no", "enter", *"yes", "e", "x", "n")
-        assert posted(app) == [review_messages.Deny("P1", None, ReviewFeedback("no"))]
+        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no"))]
         await pilot.pause()
-        assert "for a moment" in screen(app)
+        assert "for a moment" in app.text()
 
 
 async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_other_keys() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         await pilot.press("c", *"why?")
         app.post_message(JoinedKey("enter", None))
         await pilot.pause()
@@ -327,14 +300,12 @@ async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_o
         assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why?\nso"]
         assert app.focused is app.review.view
         await pilot.press("y")
-        assert posted(app) == [], "who writes on decides nothing"
+        assert app.posted == [], "who writes on decides nothing"
 
 
 async def test_after_a_part_is_approved_the_cursor_is_on_what_waits() -> None:
     value, diffs = small_hunks()
-    app = ReviewApp((value, diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((value, diffs)) as (app, pilot):
         assert app.review.view.cursor.hunk is not None and app.review.view.cursor.hunk.number == 1
         change = value.files[0]
         states = [HunkState.APPLIED, HunkState.PENDING, HunkState.PENDING]
@@ -358,36 +329,32 @@ def small_hunks() -> tuple[Proposal, list[FileDiff]]:
 async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_was() -> None:
     old = "".join(f"line {number}\n" for number in range(60))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("y")
         await pilot.pause()
-        assert "never on screen" in screen(app)
-        while "never on screen" in screen(app):
+        assert "never on screen" in app.text()
+        while "never on screen" in app.text():
             await pilot.press("right_parenthesis")
             await pilot.pause()
-        assert "All of it has been on the screen now" in " ".join(screen(app).split())
-        assert posted(app) == []
+        assert "All of it has been on the screen now" in " ".join(app.text().split())
+        assert app.posted == []
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothing() -> None:
-    app = ReviewApp(small())
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(small()) as (app, pilot):
         for size in ((39, 20), (60, 11)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
-            assert "too small to review" in screen(app)
+            assert "too small to review" in app.text()
             await app.pass_grace()
             await pilot.press("y", "n")
-            assert posted(app) == []
+            assert app.posted == []
         await pilot.resize_terminal(40, 14)
         await pilot.pause()
-        assert "too small" not in screen(app)
+        assert "too small" not in app.text()
         await app.pass_grace()
         await pilot.press("n")
-        assert posted(app) == [review_messages.Deny("P1")]
+        assert app.posted == [review_messages.Deny("P1")]

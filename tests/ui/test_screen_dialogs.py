@@ -6,27 +6,26 @@ from pathlib import Path
 
 import pytest
 from textual.command import CommandList
-from textual.widgets import Input, OptionList, TextArea
+from textual.widgets import Input, TextArea
 
 from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, keys_of
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
-from app.ui.screens.doctor_screen import describe_diagnosis
-from app.ui.screens.edit_screen import EditScreen
+from app.ui.screens.edit_screens import EditScreen
+from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionScreen, format_age
 from app.ui.screens.settings_screen import ROWS
 from app.ui.themes.first_theme import STANDARD
 from app.workspace import trust
 from tests.pilots import at_rest
-from tests.ui.running_app import Running, running
+from tests.ui.running_app import Running, running, staged
 from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.common.key_hints import KeyHints
-from widgets.common.search_list import SearchList
 from widgets.review.review_messages import Edit
 
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
@@ -36,7 +35,7 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
     async with running(tmp_path, server) as run:
         for question in ("about the moon", "about the sea"):
             server.say(f"An answer {question}.")
-            await run.app.parts.commands.run("new")
+            await run.app.controllers.commands.run("new")
             await run.say(question)
         await run.command("sessions")
         await run.screen("SessionScreen")
@@ -77,7 +76,7 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("about the moon")
-        await run.app.parts.commands.run("new")
+        await run.app.controllers.commands.run("new")
         with run.without("sessions"):
             await run.command("sessions")
             await run.told("no such table: sessions")
@@ -102,9 +101,7 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
         assert not kept.pinned
 
 
-async def test_a_setting_takes_effect_and_goes_into_the_file_beside_its_comments(
-    tmp_path: Path, server: WireServer, home: Path
-) -> None:
+async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server: WireServer, home: Path) -> None:
     file = home / "config" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text('# mine\nnotify = "off"  # quiet\n')
@@ -176,7 +173,7 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         file.write_text("max_steps = 7\n")
         await run.command("trust")
         await run.screen("TrustScreen")
-        await run.see("max_steps = 7", "Waits for your trust: max_steps")
+        await run.see("max_steps = 7", "Not trusted yet: max_steps")
         assert "In force without trust" not in run.text and "Never taken" not in run.text
         with run.without("settings"):
             await run.pilot.press("y")
@@ -189,16 +186,14 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
-        await run.app.parts.preferences.reload()
+        await run.app.controllers.preferences.reload()
         assert run.app.settings.max_steps == 7
 
 
 @pytest.mark.parametrize(
     ("text", "said"), [("max_steps = [", ".signoff.toml cannot be used"), (None, "there is nothing to trust")]
 )
-async def test_nothing_can_be_trusted_that_is_broken_or_not_there(
-    tmp_path: Path, server: WireServer, text: str | None, said: str
-) -> None:
+async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer, text: str | None, said: str) -> None:
     async with running(tmp_path, server) as run:
         if text is not None:
             (run.runtime.workspace.root / ".signoff.toml").write_text(text)
@@ -230,9 +225,7 @@ async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: W
         assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
 
 
-async def test_themes_are_tried_on_where_the_cursor_rests_and_not_at_each_letter(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_themes_are_tried_on_where_the_cursor_rests(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.command("theme")
         await run.screen("ThemeScreen")
@@ -248,9 +241,7 @@ async def test_themes_are_tried_on_where_the_cursor_rests_and_not_at_each_letter
         assert run.app.theme == STANDARD
 
 
-async def test_a_broken_theme_file_is_reported_and_the_others_work(
-    tmp_path: Path, server: WireServer, home: Path
-) -> None:
+async def test_a_broken_theme_file_is_reported(tmp_path: Path, server: WireServer, home: Path) -> None:
     themes = home / "config" / "themes"
     themes.mkdir(parents=True)
     (themes / "bad.toml").write_text('name = "bad"\nprimary = "no colour"\n')
@@ -269,7 +260,9 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         await run.see("Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in keys_of(action, keymap)))
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
-        assert ["Start afresh." in row for row in rows[at : at + 2]] == [False, True], "many keys have their own line"
+        assert ["Start a new session." in row for row in rows[at : at + 2]] == [False, True], (
+            "many keys have their own line"
+        )
         assert run.text.count("Pick an earlier session") == 1, "what has no key stands among the commands alone"
 
 
@@ -279,10 +272,7 @@ def is_bound(run: Running, action: str) -> bool:
 
 
 async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
@@ -319,9 +309,7 @@ async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, se
         assert type(run.app.screen).__name__ == "Workbench"
 
 
-async def test_the_doctor_tells_each_finding(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_doctor_shows_findings(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_thread(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
@@ -345,9 +333,9 @@ async def test_the_doctor_tells_each_finding(
 def test_the_doctor_has_nothing_to_make_up_for_where_all_is_well_or_nothing_works() -> None:
     checks = tuple(EndpointCheck(name, True, "") for name in CHECKS)
     assert describe_diagnosis(Diagnosis(checks, Profile(), False, "Nothing answers.")).plain == "Nothing answers."
-    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "All is well."
+    assert describe_diagnosis(Diagnosis(checks, Profile(), True, "")).plain == "Everything works."
     assert (
-        "makes up for"
+        "works around"
         in describe_diagnosis(Diagnosis((*checks, EndpointCheck("usage", None, "")), Profile(), True, "")).plain
     )
 
@@ -372,9 +360,7 @@ async def test_the_palette_offers_the_same_commands(tmp_path: Path, server: Wire
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-async def test_hostile_text_stays_text_in_every_screen(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size, model=HOSTILE) as run:
         (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
         server.call(*edit(new=repr(HOSTILE), summary=HOSTILE))
@@ -402,18 +388,7 @@ async def test_hostile_text_stays_text_in_every_screen(
         assert run.file == FILE
 
 
-async def test_a_search_list_narrows_and_takes_free_text(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("theme")
-        await run.screen("ThemeScreen")
-        await run.write("signoff light")
-        await run.until(lambda: len(run.app.screen.query_one(SearchList).shown) == 1)
-        assert run.app.screen.query_one(OptionList).option_count == 1
-
-
-async def test_the_external_editor_is_missing_in_one_clear_line(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_editor_is_one_line(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     async with running(tmp_path, server) as run:
@@ -438,9 +413,7 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         assert run.proposals[0].revision == 1 and "is yours now" not in run.text
 
 
-async def test_before_anything_was_said_the_chat_names_the_first_keys_as_they_are(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_empty_chat_names_the_first_keys_in_force(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, keys={"review.approve": "ctrl+y"}) as run:
         await run.see("you sign off", "Ctrl+Y approve", "n deny")
         server.say("Hello.")
@@ -453,7 +426,7 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.command("gate")
         await run.screen("GateScreen")
         hints = run.app.screen.query_one(KeyHints)
-        at = str(hints.render()).index("leave it as it is")
+        at = str(hints.render()).index("cancel")
         await run.pilot.click(KeyHints, offset=(0, 0))
         assert type(run.app.screen).__name__ == "GateScreen", "beside the keys"
         await run.pilot.click(KeyHints, offset=(at + 1, 0))
@@ -470,7 +443,7 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
     async with running(tmp_path, server) as run:
         await run.command("sessions")
         await run.screen("SessionScreen")
-        await run.see("No session is kept here yet")
+        await run.see("No session here yet")
         await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
         await run.painted()
         assert isinstance(run.app.screen, SessionScreen)
@@ -481,18 +454,13 @@ async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, serve
         await run.see("Nothing matches")
 
 
-async def test_leaving_an_edit_asks_before_it_drops_what_was_written(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
-    async with running(tmp_path, server) as run:
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+    async with staged(tmp_path, server) as run:
         await run.review()
-        assert run.app.parts.behind_review is not None
-        await run.app.parts.behind_review.decisions.edit(Edit("P1", "gone.py", 0))
+        assert run.app.controllers.review is not None
+        await run.app.controllers.review.decisions.edit(Edit("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")

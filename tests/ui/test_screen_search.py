@@ -50,9 +50,7 @@ async def test_what_was_found_is_opened_where_it_was_said(tmp_path: Path, server
         assert "the sea" not in run.text
 
 
-async def test_a_place_in_the_open_session_is_gone_to_without_opening_it_anew(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_hit_in_the_open_session_does_not_open_it_again(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("It is made of cheese.")
         await run.say("what is the moon?")
@@ -65,16 +63,14 @@ async def test_a_place_in_the_open_session_is_gone_to_without_opening_it_anew(
         assert run.app.session() is session
 
 
-async def test_words_given_with_the_command_are_searched_and_nothing_found_says_so(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_search_takes_words_and_says_if_nothing_is_found(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
         await run.command("search moon")
         await run.screen("SearchScreen")
         await run.see("1 place")
         run.app.screen.query_one(Input).value = "sun"
-        await run.see("Nowhere.", "0 places")
+        await run.see("No match.", "0 places")
         await run.pilot.press("enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
         run.app.screen.query_one(Input).value = ""
@@ -95,13 +91,11 @@ async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, s
         await run.pilot.press("down", "enter")
         assert type(run.app.screen).__name__ == "SearchScreen"
         assert run.app.screen.query_one(SearchList).highlighted is None
-        assert "Nowhere." not in run.text
+        assert "No match." not in run.text
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_what_was_said_is_shown_as_it_is_and_never_interpreted(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_hits_are_shown_without_markup(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         filled(run.runtime, HOSTILE)
         await find(run, "click")

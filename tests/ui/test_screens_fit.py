@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from tests.ui.running_app import Running, running
-from tests.wire.bench import edit
+from tests.ui.running_app import Running, running, stage
 from tests.wire.server import WireServer
 from widgets.common.key_hints import KeyHints
 
@@ -29,9 +28,7 @@ def out_of_sight(run: Running) -> list[str]:
 async def test_every_screen_fits(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         (run.runtime.workspace.root / ".signoff.toml").write_text('model = "other"\n')
-        server.call(*edit())
-        server.say("Have a look.")
-        await run.say("change it")
+        await stage(run, server)
         themes = [name for name in run.app.available_themes if name.startswith("signoff-")] + ["ansi-dark"]
         for number, name in enumerate(SCREENS):
             run.app.theme = themes[number % len(themes)]

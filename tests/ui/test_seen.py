@@ -10,15 +10,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.proposals.values.models import FileDiff, FileOperation, ProposalState
-from tests.ui.review_app import ReviewApp
+from app.review.review_state import UnseenParts
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
-from tests.ui.test_review_decisions import BIG, posted, ready, screen
 from tests.waiting import until
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.file_list import FileList
 from widgets.review import review_messages
-from widgets.review.review_queue import ReviewQueue
-from widgets.review.review_state import UnseenParts
+from widgets.review.approval_pane import ReviewQueue
 
 EVIL = "b = 3" + 200 * " " + "; import os; os.system('evil')"
 
@@ -62,15 +61,15 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         assert missing.of == 300 and 0 < missing.lines < 300
         await pilot.press("y")
         await pilot.pause()
-        assert posted(app) == []
-        words = " ".join(screen(app).split())
+        assert app.posted == []
+        words = " ".join(app.text().split())
         assert f"{missing.lines} of 300 changed lines of P1 were never on screen (big.py)" in words
         await pilot.press("n")
         await page_to_the_end(pilot, app)
         assert not unseen(app)
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
         # Of plain lines it is known which were read; of a diff, however long, that is no question.
         view = app.review.view
         shown, diffs = view.proposal, view.diffs
@@ -102,17 +101,17 @@ async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_t
     app = of([file_diff("a.py", "a = 1\nb = 2\n", f"a = 1\n{EVIL}\n")])
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
-        assert "os.system" not in screen(app)
+        assert "os.system" not in app.text()
         line = next(line for line in app.text().splitlines() if "b = 3" in line)
         assert line.rstrip("▐ ").endswith("→"), line
         assert unseen(app) == UnseenParts(1, 2, ("a.py",))
         await pilot.press("y")
         await pilot.pause()
-        assert posted(app) == []
+        assert app.posted == []
         for key in ("n", *["right_parenthesis"] * 3):
             await pilot.press(key)
-        assert "os.system('evil')" in screen(app)
-        assert "←" in screen(app)
+        assert "os.system('evil')" in app.text()
+        assert "←" in app.text()
         await pilot.press(*["right_parenthesis"] * 4)
         await pilot.pause()
         assert not unseen(app)
@@ -124,7 +123,7 @@ async def test_wrapped_the_same_line_is_seen_at_once() -> None:
         await ready(pilot)
         await pilot.press("w")
         await pilot.pause()
-        assert "os.system('evil')" in screen(app)
+        assert "os.system('evil')" in app.text()
         assert not unseen(app)
 
 
@@ -136,7 +135,7 @@ async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[s
         await ready(pilot)
         await pilot.press(*keys)
         await pilot.pause()
-        text = screen(app)
+        text = app.text()
         assert "7777" in text and "8888" in text
         assert "unchanged⋯" in text and "⋯239," in text.replace("⋯240,", "⋯239,")
         assert not unseen(app)
@@ -189,7 +188,7 @@ async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_
         assert files.render_line(0).text.rstrip().endswith("✓")
         await pilot.press("g", "right_parenthesis")
         await pilot.pause()
-        assert "has been on screen" in screen(app)
+        assert "has been on screen" in app.text()
         assert view.cursor.number == 0
 
 
@@ -251,24 +250,23 @@ async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unsee
     app = of(first)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        assert "re-based since" not in screen(app)
+        assert "re-based since" not in app.text()
         app.put(proposal("P1", second, revision=2), second)
         await pilot.pause()
         await pilot.pause()
-        assert "a.py: re-based since you last saw it here" in screen(app)
+        assert "a.py: re-based since you last saw it here" in app.text()
         app.put(proposal("P1", second, revision=2), second)
         await pilot.pause()
-        assert "a.py: re-based since you last saw it here" in screen(app), "until it is decided"
+        assert "a.py: re-based since you last saw it here" in app.text(), "until it is decided"
         app.put(proposal("P1", second, revision=2, state=ProposalState.APPLIED), second)
         await pilot.pause()
-        assert "re-based since" not in screen(app), "nothing would be written any more"
+        assert "re-based since" not in app.text(), "nothing would be written any more"
 
 
 async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> None:
     second = file_diff("b.py", "1\n", "2\n")
-    app = ReviewApp((proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second]))
-    async with app.run_test(size=(90, 30)) as pilot:
-        await ready(pilot)
+    items = (proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second])
+    async with reviewing(*items, size=(90, 30)) as (app, pilot):
         await page_to_the_end(pilot, app)
         await pilot.press("J")
         await pilot.pause()
@@ -278,12 +276,11 @@ async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> Non
 
 
 async def test_all_and_a_part_are_asked_about_alike() -> None:
-    app = ReviewApp(retry_proposal(), *[(proposal("P2", rewrite(90)), rewrite(90))])
-    async with app.run_test(size=(90, 24)) as pilot:
-        await ready(pilot)
+    items = retry_proposal(), (proposal("P2", rewrite(90)), rewrite(90))
+    async with reviewing(*items, size=(90, 24)) as (app, pilot):
         await pilot.press("Y")
         await pilot.pause()
-        assert "180 of 180 changed lines of P2 were never on screen (big.py)" in " ".join(screen(app).split())
+        assert "180 of 180 changed lines of P2 were never on screen (big.py)" in " ".join(app.text().split())
         await pilot.press("n", "J")
         await pilot.pause()
         await app.pass_grace()

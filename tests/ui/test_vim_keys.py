@@ -94,9 +94,7 @@ async def test_a_search_sends_nothing_and_says_what_is_not_there(tmp_path: Path,
         await run.until(lambda: run.turns == 1, "the message")
 
 
-async def test_what_was_written_before_is_not_taken_back_over_a_recalled_message(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_undo_does_not_go_back_beyond_a_recalled_message(tmp_path: Path, server: WireServer) -> None:
     server.script([Turn("Fine.")])
     async with running(tmp_path, server, vim=True) as run:
         await run.say("first message")

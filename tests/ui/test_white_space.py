@@ -3,9 +3,8 @@
 import pytest
 
 from app.proposals.values.models import FileDiff
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import BIG, ReviewApp, ready
 from tests.ui.sample_diffs import blocks, file_diff, proposal
-from tests.ui.test_review_decisions import BIG, posted, ready, screen
 from tests.waiting import until
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import SourceLine, SpaceRow
@@ -40,9 +39,9 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
     app.review.view.sheet.white_space = True
     async with app.run_test(size=(100, 60)) as pilot:
         await ready(pilot)
-        assert "x3 := a+3" in screen(app) and "white space" not in screen(app)
+        assert "x3 := a+3" in app.text() and "white space" not in app.text()
         await pilot.press("W")
-        text = screen(app)
+        text = app.text()
         assert "16 lines differ in white space only · W shows them" in text
         assert "white space off: 16 lines" in text
         assert "x13 := a + 13" in text, "what is beside a change is context"
@@ -55,12 +54,12 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         found, view.sheet.spaces = view.sheet.spaces, None
         view.relayout()
         await pilot.pause()
-        assert "looking for white space …" in screen(app) and "x13 := a+13" in screen(app)
+        assert "looking for white space …" in app.text() and "x13 := a+13" in app.text()
         view.sheet.spaces = found
         view.relayout()
         await pilot.pause()
         await pilot.press("W")
-        assert "x3 := a+3" in screen(app) and "white space" not in screen(app)
+        assert "x3 := a+3" in app.text() and "white space" not in app.text()
 
 
 async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_the_unseen_shows_it() -> None:
@@ -71,17 +70,17 @@ async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_
         assert state.unseen_parts(app.proposals["P1"]).lines == 32
         await pilot.press("y")
         await pilot.pause()
-        assert posted(app) == []
-        assert "32 of 34 changed lines of P1 were never on screen (a.go)" in " ".join(screen(app).split())
+        assert app.posted == []
+        assert "32 of 34 changed lines of P1 were never on screen (a.go)" in " ".join(app.text().split())
         await pilot.press("n")
         for _ in range(4):
             await pilot.press("right_parenthesis")
             await pilot.pause()
         assert not state.unseen_parts(app.proposals["P1"])
-        assert "x3 := a+3" in screen(app)
+        assert "x3 := a+3" in app.text()
         await app.pass_grace()
         await pilot.press("y")
-        assert posted(app) == [review_messages.Approve("P1", 1, None)]
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 @pytest.mark.parametrize("width", [100, 160])
@@ -95,7 +94,7 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         assert isinstance(view.cursor.row, SpaceRow)
         await pilot.press("space")
         assert app.review.state.chosen.excluded_from("P1") == {second.id}
-        assert "○› " in screen(app)
+        assert "○› " in app.text()
         await pilot.press("space")
         assert not app.review.state.chosen.excluded_from("P1")
         row = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
@@ -103,8 +102,8 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         assert app.review.state.chosen.excluded_from("P1") == {second.id}, "a click on its state does the same"
         await pilot.press("enter")
         assert view.cursor.hunk == second
-        assert "z()" in screen(app) and "hunk 2:" not in screen(app)
-        assert "x3 := a" not in screen(app), "the other stays as it is"
+        assert "z()" in app.text() and "hunk 2:" not in app.text()
+        assert "x3 := a" not in app.text(), "the other stays as it is"
 
 
 async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
@@ -112,7 +111,7 @@ async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
     app = of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        text = screen(app)
+        text = app.text()
         assert "1 line changes in indentation alone, which has meaning in Python: shown" in text
         assert "1 line differs in white space only" in text
         assert "␣-     c()" in text and "␣+ c()" in text
@@ -123,7 +122,7 @@ async def test_in_an_unknown_language_indentation_stays() -> None:
     app = of(file_diff("notes", "  a\n", "a\n"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        assert "in indentation alone, which may have meaning here: shown" in screen(app)
+        assert "in indentation alone, which may have meaning here: shown" in app.text()
 
 
 async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
@@ -133,12 +132,12 @@ async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
         view = app.review.view
         await pilot.press("slash", *"x3 := a+3", "enter")
         await pilot.pause()
-        assert "x4 := a+4" in screen(app)
+        assert "x4 := a+4" in app.text()
         await pilot.press("W", "W")
-        assert "x4 := a+4" not in screen(app)
+        assert "x4 := a+4" not in app.text()
         view.set_comments([Comment(SourceLine(0, "old", 3), "Why the tab?")])
         await pilot.pause()
-        assert "Why the tab?" in screen(app)
+        assert "Why the tab?" in app.text()
 
 
 async def test_words_are_compared_with_the_line_that_they_were() -> None:
@@ -157,5 +156,5 @@ async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:
     app = of(diff.model_copy(update={"new": tuple(lines)}))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await until(lambda: "white space off: 1,000 lines" in screen(app), "the count")
-        assert "hunk 3: 10 lines differ in white space only" in screen(app)
+        await until(lambda: "white space off: 1,000 lines" in app.text(), "the count")
+        assert "hunk 3: 10 lines differ in white space only" in app.text()

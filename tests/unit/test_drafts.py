@@ -1,6 +1,7 @@
 """What was written and not sent: kept while it is written, and there again after a kill."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
+from app.review.note_store import ReviewNotes
+from app.review.unfinished_review import UnfinishedReview
 from app.runtime.open_session import DraftStore, StoredDraft
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
@@ -43,9 +46,7 @@ def left(sessions: SessionStore, session_id: str, draft: str, process: int, time
     sessions.set_setting(KEY + session_id, kept.model_dump_json())
 
 
-async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
-    sessions: SessionStore, drafts: Callable[[], DraftStore]
-) -> None:
+async def test_a_draft_is_kept_during_typing(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     first = drafts()
     for number in count():
         first.save("S", f"so far {number}")
@@ -56,9 +57,7 @@ async def test_a_draft_is_kept_while_the_user_types_without_a_pause(
     assert await drafts().recall("S") == f"so far {number}"
 
 
-async def test_what_stands_there_as_it_was_is_not_written_again(
-    sessions: SessionStore, drafts: Callable[[], DraftStore]
-) -> None:
+async def test_an_unchanged_draft_is_not_written(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     left(sessions, "S", "of another day", process=1)
     before = sessions.settings(KEY)
     first = drafts()
@@ -80,9 +79,7 @@ async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts
     assert await drafts().recall("S") == "as earlier versions kept it"
 
 
-async def test_a_new_session_takes_over_what_a_process_that_is_gone_left(
-    sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int
-) -> None:
+async def test_dead_drafts_are_taken(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
     left(sessions, "older", "older", gone, 1.0)
     left(sessions, "newer", "newer", gone, 2.0)
     assert await drafts().recall("fresh", fresh=True) == "newer"
@@ -90,9 +87,7 @@ async def test_a_new_session_takes_over_what_a_process_that_is_gone_left(
     assert await drafts().recall("newer") == ""
 
 
-async def test_what_is_somebodys_or_belongs_to_a_conversation_is_not_taken(
-    sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int
-) -> None:
+async def test_owned_drafts_are_left(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
     left(sessions, "open elsewhere", "theirs", os.getppid())
     left(sessions, "open here", "mine", os.getpid())
     spoken = sessions.create().id
@@ -120,8 +115,23 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
     assert await first.recall("S") == "ab"
 
 
-async def test_what_an_earlier_version_has_left_is_taken_over(
-    sessions: SessionStore, drafts: Callable[[], DraftStore]
-) -> None:
+async def test_drafts_of_old_versions_are_kept(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     sessions.set_setting(f"{KEY}old", "a bare text")
     assert await drafts().recall("new", fresh=True) == "a bare text"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
+    database = Database(tmp_path / "db")
+    notes = ReviewNotes(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
+    await asyncio.sleep(0)
+    if broken:
+        with database.transaction() as connection:
+            connection.execute("ALTER TABLE settings RENAME TO broken")
+    await notes.close()
+    if not broken:
+        assert notes.load() == {"P1": UnfinishedReview(draft="Use LOG.")}
+    pause.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await pause

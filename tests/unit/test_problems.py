@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.ui.context.error_messages import append_to_log, error_message
+from app.ui.context.app_context import append_to_log, error_message
 
 
 def test_what_was_foreseen_is_told_in_its_own_words_and_not_logged(tmp_path: Path) -> None:

@@ -37,9 +37,7 @@ def work(done: list[str], begun: threading.Event | None = None) -> threading.Thr
     return thread
 
 
-def test_a_thread_waits_until_the_loop_has_nothing_to_do(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_waits_for_an_idle_loop(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
     done: list[str] = []
 
@@ -71,9 +69,7 @@ def test_a_thread_has_its_turn_beside_a_loop_that_is_never_idle(loop: asyncio.Ab
     assert done == ["thread", "loop"]
 
 
-def test_nothing_waits_once_the_loop_is_over(
-    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_thread_waits_for_an_ended_loop(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.agent.updates import Phase, PhaseChanged, SessionFailed, TextStreamed, Update
 from app.config.settings import ConfigError
 from app.conversation.events import Event, SideExchange, SideQuestion, UserMessage
 from app.prompts.custom_commands import CommandCatalogue
@@ -36,6 +37,7 @@ from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionInput, RecordedDecision
 from app.storage.storage_errors import StorageError
 from app.tools.tool_registry import ExtraTools
+from app.ui.context.current_session import UpdateBuffer
 
 
 @pytest.fixture
@@ -77,9 +79,7 @@ def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-async def test_what_is_begun_to_be_kept_is_kept_also_where_nobody_waits_any_more(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     record, begun, go = runtime.sessions.create(), threading.Event(), threading.Event()
     append = runtime.sessions.append
 
@@ -163,7 +163,7 @@ def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatc
             assert typed_ahead.take_typed_lines() == ""
 
 
-async def test_where_standard_error_is_no_terminal_there_is_none_to_give_back(
+async def test_without_a_terminal_none_is_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     before = signal.getsignal(signal.SIGTERM)
@@ -195,9 +195,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
             assert typed_ahead.take_typed_lines() == "one\ntwo\n"
 
 
-async def test_a_request_waits_for_the_names_of_servers_only_so_long(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
     served = McpManager(runtime, lambda line: None)
     assert await served.offered_tools(None) == ExtraTools()
@@ -251,3 +249,89 @@ def test_a_report_says_what_is_missing() -> None:
     assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=False)) == ["a.txt"]
     lost = ["a.txt", "words were said that are not kept as they were"]
     assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=True)) == lost
+
+
+class Screen:
+    """Counts how often it is told, and hears it or not."""
+
+    def __init__(self) -> None:
+        self.hears = True
+        self.told = 0
+
+    def tell(self) -> bool:
+        self.told += 1
+        return self.hears
+
+
+def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
+    screen = Screen()
+    inbox = UpdateBuffer(screen.tell)
+    for _ in range(1000):
+        inbox.put(TextStreamed("a"))
+    inbox.put(PhaseChanged(Phase.IDLE))
+    assert screen.told == 1
+    assert list(inbox.take()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
+    assert list(inbox.take()) == []
+    inbox.put(TextStreamed("b"))
+    assert screen.told == 2
+
+
+def test_a_screen_that_does_not_hear_is_told_again() -> None:
+    screen = Screen()
+    inbox = UpdateBuffer(screen.tell)
+    screen.hears = False
+    inbox.put(TextStreamed("a"))
+    screen.hears = True
+    inbox.put(TextStreamed("b"))
+    assert screen.told == 2
+    assert list(inbox.take()) == [TextStreamed("ab")]
+
+
+async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None:
+    shown: list[Update] = []
+    slices = 0
+
+    def show() -> bool:
+        nonlocal slices
+        slices += 1
+        for update in inbox.take():
+            shown.append(update)
+            if len(shown) == 1:
+                inbox.put(SessionFailed("later"))
+            sum(range(20_000))
+        return True
+
+    inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    said = [SessionFailed(str(number)) for number in range(500)]
+    for update in said:
+        inbox.put(update)
+    await inbox.wait_until_empty()
+    assert shown == [*said, SessionFailed("later")]
+    assert slices > 3
+
+
+async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_does() -> None:
+    shown: list[Update] = []
+    doing, done = asyncio.Event(), asyncio.Event()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def do() -> None:
+        doing.set()
+        await done.wait()
+
+    def show() -> bool:
+        for update in inbox.take():
+            shown.append(update)
+            if update == SessionFailed("first"):
+                tasks.add(asyncio.ensure_future(inbox.pause_during(do)()))
+        return True
+
+    inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))
+    inbox.put(SessionFailed("first"))
+    inbox.put(SessionFailed("second"))
+    await doing.wait()
+    inbox.put(SessionFailed("third"))
+    assert shown == [SessionFailed("first")]
+    done.set()
+    await inbox.wait_until_empty()
+    assert shown == [SessionFailed("first"), SessionFailed("second"), SessionFailed("third")]

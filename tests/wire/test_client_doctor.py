@@ -203,9 +203,7 @@ async def test_a_model_that_is_not_listed_but_answers(server: WireServer) -> Non
 
 
 @pytest.mark.parametrize(("name", "found"), [("test-model", (True, "is listed")), ("other", (None, "not checked"))])
-async def test_what_the_list_says_of_a_model_that_does_not_answer(
-    server: WireServer, name: str, found: tuple[bool | None, str]
-) -> None:
+async def test_a_silent_model_and_the_list(server: WireServer, name: str, found: tuple[bool | None, str]) -> None:
     server.models = [name]
     server.always(error(401, "Expired", code="invalid_api_key"))
     check = next(check for check in (await examined(server)).checks if check.name == "model")

@@ -317,9 +317,7 @@ async def test_a_redirection_is_told_and_not_followed(server: WireServer) -> Non
     assert len(server.requests) == 1
 
 
-async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
-    server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_no_proxy_for_this_machine(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("NO_PROXY", "no_proxy"):
@@ -356,9 +354,7 @@ async def test_a_missing_key_and_a_wrong_key_are_told_apart(server: WireServer) 
     await client.aclose()
 
 
-async def test_without_a_key_nothing_of_the_environment_is_sent(
-    server: WireServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_key_no_key_is_sent(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "secret-of-another-host")
     server.always(Turn("Hi"))
@@ -457,9 +453,7 @@ async def test_a_proxy_that_is_for_other_addresses_has_to_be_one_too(unproxied: 
     ],
 )
 @pytest.mark.parametrize("name", ["https_proxy", "all_proxy"])
-async def test_a_proxy_that_does_not_answer_is_not_taken_for_the_endpoint(
-    name: str, proxy: str, told: str, unproxied: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_proxy_is_named(name: str, proxy: str, told: str, unproxied: pytest.MonkeyPatch) -> None:
     unproxied.setenv(name, proxy)
     client = ModelClient(Endpoint("https://nowhere.invalid/v1", "m"), Profile(), retry=FAST, timeouts=BRISK)
     with pytest.raises(RequestError) as caught:
@@ -531,9 +525,7 @@ async def test_of_a_page_its_title_is_told(server: WireServer) -> None:
         ("", {"x-team": "secret\r\nmore"}, "The header 'x-team' has a line break in it"),
     ],
 )
-async def test_what_no_header_may_have_is_told_before_anything_is_sent(
-    server: WireServer, key: str, headers: dict[str, str], words: str
-) -> None:
+async def test_invalid_headers_are_refused(server: WireServer, key: str, headers: dict[str, str], words: str) -> None:
     client = ModelClient(Endpoint(server.base_url, "m", SecretStr(key), headers), Profile(), timeouts=BRISK)
     for ask in (updates_of(client), client.model_ids()):
         with pytest.raises(RequestError, match=words) as caught:
@@ -617,9 +609,7 @@ async def test_the_list_of_models(server: WireServer) -> None:
         ({}, None),
     ],
 )
-async def test_the_context_window_is_read_from_the_list(
-    server: WireServer, entry: dict[str, Any], window: int | None
-) -> None:
+async def test_the_list_gives_context_windows(server: WireServer, entry: dict[str, Any], window: int | None) -> None:
     other = {"id": "other", "context_length": 512}
     server.route("/v1/models", document({"data": [other, {"id": "test-model", **entry}]}))
     server.always(Turn("Hi"))

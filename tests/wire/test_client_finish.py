@@ -141,9 +141,7 @@ async def test_an_error_inside_the_stream_is_retried_and_then_told(server: WireS
 @pytest.mark.parametrize(
     "problem", [{"error": {"message": "Invalid key", "code": 401}}, {"error": "invalid_api_key"}]
 )
-async def test_an_error_inside_the_stream_that_will_not_pass_is_told_at_once(
-    server: WireServer, problem: Any
-) -> None:
+async def test_a_permanent_error_in_the_stream_is_not_retried(server: WireServer, problem: Any) -> None:
     server.always(stream(problem))
     with pytest.raises(RequestError) as caught:
         await complete(server)

@@ -66,7 +66,7 @@ async def test_what_the_server_says_goes_before_the_users_price_and_that_before_
     ("wire", "counts"),
     [("chat", (40, 0, 0, 7)), ("anthropic", (46, 4, 2, 7)), ("responses", (40, 4, 0, 7))],
 )
-async def test_each_wire_counts_input_cache_and_output_apart(
+async def test_each_wire_counts_tokens_apart(
     server: WireServer, wire: str, counts: tuple[int, int, int, int]
 ) -> None:
     server.always(Turn("Hello", prompt_tokens=40, completion_tokens=7))

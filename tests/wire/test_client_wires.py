@@ -14,7 +14,7 @@ from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES, wire_for
 from tests.wire.driving import BRISK, FAST, TOOLS
 from tests.wire.replies import Call, Reply, Turn, document, stream
@@ -91,9 +91,7 @@ def test_the_user_has_the_last_word_and_anthropics_chat_layer_keeps_its_placemen
     assert resolve_profile("https://api.anthropic.com/v1", "m").mid_system == "inline"
 
 
-async def test_the_404_that_names_responses_is_followed_told_once_and_remembered(
-    server: WireServer, talks: list[Talk]
-) -> None:
+async def test_a_404_that_names_responses_changes_the_wire(server: WireServer, talks: list[Talk]) -> None:
     server.wires = {**server.wires, "chat": ONLY_RESPONSES}
     server.always(Turn("Done."))
     cache: dict[str, dict[str, Any]] = {}
@@ -106,9 +104,7 @@ async def test_the_404_that_names_responses_is_followed_told_once_and_remembered
     assert resolve_profile(server.base_url, "test-model", cache=cache).wire == "responses"
 
 
-async def test_where_there_are_no_responses_chat_completions_are_spoken(
-    server: WireServer, talks: list[Talk]
-) -> None:
+async def test_without_responses_chat_completions_are_used(server: WireServer, talks: list[Talk]) -> None:
     server.wires = {**server.wires, "responses": NOT_THERE}
     server.always(Turn("Done."))
     talks.append(talk := Talk(server, Profile(wire="responses")))
@@ -329,9 +325,7 @@ ODD: dict[str, tuple[str, Reply]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-async def test_what_a_stream_leaves_out_is_taken_from_where_it_stands(
-    server: WireServer, talks: list[Talk], kind: str
-) -> None:
+async def test_text_missing_in_a_stream_is_completed(server: WireServer, talks: list[Talk], kind: str) -> None:
     wire, reply = ODD[kind]
     server.script([reply])
     talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]
@@ -346,9 +340,7 @@ async def test_what_a_stream_leaves_out_is_taken_from_where_it_stands(
 
 @each_vendor
 @pytest.mark.parametrize("pieces", [1, 4, 1000])
-async def test_a_stream_is_read_however_it_is_cut(
-    server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int
-) -> None:
+async def test_a_stream_is_cut_anywhere(server: WireServer, talks: list[Talk], vendor: Vendor, pieces: int) -> None:
     calls = (*A_CALL, Call("read_file", "{}"), Call("edit_file", '{"path": '))
     server.script([Turn("Zwei Wörter.", calls, reasoning="Hm, two.", pieces=pieces)])
     talks.append(talk := Talk(server, Profile(wire=vendor.name)))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint, Payload, ProfileCorrected, RequestOptions
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import SentRequest, wire_for
 from tests.wire.driving import TOOLS, client_of, opening, updates_of
 from tests.wire.replies import Reply, Turn, document, error
@@ -130,9 +130,7 @@ def test_a_budget_does_not_begin_in_the_midst_of_a_turn(said: tuple[Item, ...], 
         ),
     ],
 )
-def test_more_fields_go_over_all_others_and_tables_are_joined(
-    wire: str, fields: dict[str, Any], sent: dict[str, Any]
-) -> None:
+def test_extra_fields_override_and_join_tables(wire: str, fields: dict[str, Any], sent: dict[str, Any]) -> None:
     body = body_of("m", wire, wishing("high", **fields))
     assert {name: body[name] for name in sent} == sent
 

@@ -51,7 +51,7 @@ def test_wrong_usage_is_a_document_too(words: tuple[str, ...], capsys: pytest.Ca
     assert document["code"] == 2 and document["error"] and f"error: {document['error']}" in err
 
 
-def test_a_session_that_is_not_there_is_wrong_usage_however_it_is_asked_for(
+def test_an_unknown_session_is_wrong_usage(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     endpoint = ("--json", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
@@ -62,9 +62,7 @@ def test_a_session_that_is_not_there_is_wrong_usage_however_it_is_asked_for(
     assert "no session '0ff'" in capsys.readouterr().err
 
 
-def test_an_answer_that_was_cut_off_is_put_together_and_what_is_missing_is_said(
-    server: WireServer, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cut_answer_is_joined_and_named(server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
     """Of an answer in two parts, standard output had the second."""
     words = ("--base-url", server.base_url, "--model", "m")
     server.script([Turn("It begins", finish="length"), Turn(" and it ends.")])
@@ -101,9 +99,7 @@ def test_a_full_disk_is_told_in_one_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_a_document_that_cannot_be_written_at_once_is_no_second_failure(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_blocked_stdout_is_no_failure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         # As with PYTHONUNBUFFERED.
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(full, write_through=True))
@@ -173,9 +169,7 @@ def test_without_the_screen_it_is_said_what_is_waited_for(
     assert told.count("Slow down") == 1
 
 
-def test_the_second_ctrl_c_quits_without_an_outcome(
-    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_ctrl_c_quits(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupt_twice(request: Request) -> Reply:
         # As long as nothing can be written the turn can't end, so that both come while it runs.
         with contextlib.closing(sqlite3.connect(tmp_path / "home/state/signoff.db")) as database:
@@ -193,9 +187,7 @@ def test_the_second_ctrl_c_quits_without_an_outcome(
     assert (code, capsys.readouterr().out) == (128 + signal.SIGINT, "")
 
 
-def test_debug_appends_what_was_decided_and_no_word_that_was_said(
-    server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_debug_has_no_texts(server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.always(Turn("An answer."))
     words = ("run", "A question", "--json", "--base-url", server.base_url, "--model", "m")
     for _ in range(2):

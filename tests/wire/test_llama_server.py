@@ -160,9 +160,7 @@ def _loaded(url: str) -> bool:
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
-async def test_turns_with_tools_are_taken_and_the_gate_reaches_the_model(
-    name: str, server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_gate_reaches_the_model(name: str, server: WireServer, tmp_path: Path) -> None:
     template, learned = TEMPLATES[name]
     with serving(tmp_path, template) as llama:
         server.always(llama.pass_on)
@@ -191,9 +189,7 @@ async def test_turns_with_tools_are_taken_and_the_gate_reaches_the_model(
 @pytest.mark.parametrize(
     ("template", "placement"), [(TAKES_ALL, "inline"), (DROPS, "fold_first"), (STRICT, "fold_first")]
 )
-async def test_the_first_closing_request_has_the_gates_words_where_the_servers_own_prompts_keep_them(
-    server: WireServer, tmp_path: Path, template: str, placement: str
-) -> None:
+async def test_the_prompts_are_followed(server: WireServer, tmp_path: Path, template: str, placement: str) -> None:
     with serving(tmp_path, template) as llama:
         server.route("/apply-template", llama.render, "POST")
         server.always(llama.pass_on)

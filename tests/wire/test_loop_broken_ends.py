@@ -40,9 +40,7 @@ async def test_a_whole_question_stops_the_turn_whatever_the_finish_reason(
 
 
 @pytest.mark.parametrize("wire", VENDORS)
-async def test_a_whole_question_in_a_cut_response_is_asked_on_every_wire(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_a_cut_response_asks_its_whole_question(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Wait.", calls=(ASKS, READS), finish=VENDORS[wire].too_long)
     async with bench(server, tmp_path, wire=wire) as on:
         await on.say("Translate it")
@@ -95,9 +93,7 @@ async def test_a_question_that_is_cut_in_two_is_not_asked(server: WireServer, tm
 
 
 @pytest.mark.parametrize("finish", ["length", "tool_calls", None])
-async def test_calls_of_a_closing_request_come_to_one_result_each(
-    server: WireServer, tmp_path: Path, finish: str | None
-) -> None:
+async def test_closing_calls_get_one_result_each(server: WireServer, tmp_path: Path, finish: str | None) -> None:
     server.turn(calls=[edit()])
     server.script([Turn(calls=(ASKS, READS), finish=finish).reply()])
     async with bench(server, tmp_path) as on:
@@ -116,9 +112,7 @@ def nested(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("levels", [150, 220, 300])
-async def test_what_is_nested_too_deeply_to_be_read_back_is_not_recorded(
-    server: WireServer, tmp_path: Path, levels: int
-) -> None:
+async def test_arguments_nested_too_deeply_are_dropped(server: WireServer, tmp_path: Path, levels: int) -> None:
     call = Call("read_file", json.dumps({"path": "greet.py", "more": nested(levels)}))
     server.turn("Reading.", calls=(call,))
     server.say("I see.")
@@ -157,9 +151,7 @@ async def test_a_turn_that_a_defect_ends_is_over(server: WireServer, tmp_path: P
         on.check()
 
 
-async def test_feedback_does_not_run_into_the_same_defect_without_end(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_feedback_is_not_looped(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")
@@ -177,9 +169,7 @@ async def test_feedback_does_not_run_into_the_same_defect_without_end(
         assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
 
 
-async def test_a_lesson_that_cannot_be_kept_ends_no_turn(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unkept_lesson_is_fine(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: object, key: str, value: str, *, shared: bool = False) -> None:
         raise StorageError("The disk is full.")
 

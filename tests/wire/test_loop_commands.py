@@ -20,11 +20,6 @@ from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def allow_everything(on: Bench) -> None:
     def answer(update: Update) -> None:
         if isinstance(update, ConfirmationRequested):
@@ -64,9 +59,7 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
         on.check()
 
 
-async def test_a_command_does_not_get_the_key(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commands_get_no_key(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     monkeypatch.setenv("DEPLOY_TOKEN", "tok-very-secret")
     monkeypatch.setenv("LC_HARMLESS", "is-passed-on")
@@ -80,9 +73,7 @@ async def test_a_command_does_not_get_the_key(
 
 
 @pytest.mark.layer
-async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gate(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_changes_of_a_command_are_staged_and_close_the_gate(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         command = "sed -i s/Hello/Hi/ greet.py && printf '\\0\\1' > data.bin && echo done"
@@ -105,9 +96,7 @@ async def test_what_a_command_changes_is_staged_with_the_step_and_closes_the_gat
         on.check()
 
 
-async def test_a_command_sees_what_is_pending_and_its_change_stacks_on_that(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_command_sees_pending_edits_and_stacks_on_them(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         server.turn(calls=[edit()])
@@ -123,9 +112,7 @@ async def test_a_command_sees_what_is_pending_and_its_change_stacks_on_that(
 
 
 @pytest.mark.layer
-async def test_in_plan_mode_the_tools_are_the_same_and_nothing_can_be_changed(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_plan_mode_has_the_same_tools_and_changes_nothing(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, plan=True) as on:
         allow_everything(on)
         (on.root / ".gitignore").write_text("*.log\n")
@@ -148,9 +135,7 @@ async def test_in_plan_mode_the_tools_are_the_same_and_nothing_can_be_changed(
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_very_many_changes_are_staged_only_if_the_user_wants_them(
-    server: WireServer, tmp_path: Path, kept: bool
-) -> None:
+async def test_very_many_changes_are_staged_on_demand(server: WireServer, tmp_path: Path, kept: bool) -> None:
     async with bench(server, tmp_path) as on:
         asked: list[str] = []
 
@@ -171,9 +156,7 @@ async def test_very_many_changes_are_staged_only_if_the_user_wants_them(
         assert [each.name for each in on.root.iterdir()] == ["greet.py"]
 
 
-async def test_what_is_large_is_staged_whole_shown_by_its_size_written_and_undone(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_path: Path) -> None:
     size = MAX_BYTES + 1
     async with bench(server, tmp_path) as on:
         (on.root / "large.txt").write_bytes(b"x\n" * (size // 2 + 1))

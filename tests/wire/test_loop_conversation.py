@@ -37,11 +37,6 @@ from tests.wire.server import Request, WireServer
 FEEDBACK = 'Not like that.\n\n  Keep `Hello`, but\n\tadd a comma — and "quotes".'
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def staged(on: Bench) -> str:
     """Stage one edit; returns the proposal's id."""
     on.server.turn(calls=[edit()])
@@ -73,9 +68,7 @@ async def test_a_denials_feedback_is_in_the_very_next_request(server: WireServer
         on.check()
 
 
-async def test_a_denial_that_is_taken_back_is_told_as_a_fact_and_its_words_stay_said(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_reopened_denial_is_a_fact_and_keeps_its_words(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         proposal = await staged(on)
@@ -121,9 +114,7 @@ async def test_line_comments_are_the_users_words(server: WireServer, tmp_path: P
         assert "greet.py:2" in said and "+    return 'Hi ' + name" in said and "Too casual." in said
 
 
-async def test_feedback_given_while_the_model_still_writes_starts_a_turn_of_its_own(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_feedback_during_a_response_starts_its_own_turn(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
@@ -140,9 +131,7 @@ async def test_feedback_given_while_the_model_still_writes_starts_a_turn_of_its_
         on.check()
 
 
-async def test_words_with_an_approval_are_the_users_and_let_the_model_go_on(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_words_with_an_approval_continue_as_user(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     comment = LineComment(path="greet.py", line=2, side="new", quote="+    return 'Hi ' + name", text="Then test it.")
     async with bench(server, tmp_path) as on:
@@ -379,9 +368,7 @@ async def seen(on: Bench, condition: Callable[[], bool]) -> None:
     unsubscribe()
 
 
-async def test_opaque_fields_go_back_although_the_server_names_a_dated_model(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_opaque_fields_go_back_to_a_dated_model(server: WireServer, tmp_path: Path) -> None:
     reasoning = {
         **chunk(calls=[call_delta(0, call_id="a", name="list_files", arguments="{}")]),
         "model": "test-model-0613",
@@ -395,9 +382,7 @@ async def test_opaque_fields_go_back_although_the_server_names_a_dated_model(
         assert echoed[0].get("reasoning_content") == "I think."
 
 
-async def test_calls_that_were_cut_off_do_not_run_and_the_model_is_told_why(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_cut_calls_do_not_run_and_the_model_learns_why(server: WireServer, tmp_path: Path) -> None:
     whole = Call("write_file", {"path": "new.txt", "content": "x"})
     server.script([Turn("", calls=(whole,), finish="length")])
     server.say("I will be brief.")
@@ -484,9 +469,7 @@ async def test_feedback_during_the_closing_request_is_acted_on_after_it(server: 
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-async def test_going_on_waits_for_the_turn_that_runs_unless_that_is_stopped(
-    server: WireServer, tmp_path: Path, interrupted: bool
-) -> None:
+async def test_continue_waits_for_the_running_turn(server: WireServer, tmp_path: Path, interrupted: bool) -> None:
     answer_now = held_at_the_closing_request(server)
     async with bench(server, tmp_path) as on:
         await on.session.send("Be less formal")
@@ -522,9 +505,7 @@ async def test_what_is_sent_while_a_question_is_open_is_its_answer(server: WireS
         assert [event.text for event in on.events if isinstance(event, Answer)] == ["the second one"]
 
 
-async def test_a_question_that_was_asked_before_an_interruption_can_still_be_answered(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_question_outlives_an_interruption(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"}), ("read_file", {"path": "greet.py"})])
     server.say("All right.")
     async with bench(server, tmp_path) as on:
@@ -560,9 +541,7 @@ async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireSe
         assert on.runtime.service.all() == []
 
 
-async def test_the_record_of_a_decision_names_the_host_that_the_model_answered_at_and_no_more(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_record_names_only_the_host_of_the_model(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()])
     server.say("Have a look.")
     host = server.base_url.removeprefix("http://").partition("/")[0]

@@ -38,11 +38,6 @@ from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def allow(call: str, asked: Confirmation) -> ConfirmationAnswer:
     return ConfirmationAnswer(allowed=True)
 
@@ -172,9 +167,7 @@ class Defective(Tool):
         raise KeyError("no such\nthing")
 
 
-async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_exception_in_a_tool_ends_no_turn(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
         await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()))
@@ -183,9 +176,7 @@ async def test_a_tool_with_a_defect_ends_neither_the_turn_nor_the_calls_after_it
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
 
 
-async def test_a_tool_that_breaks_is_a_result_like_any_other(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_tool_error_is_a_result(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(server, tmp_path) as on:
         (on.root / "greet.py").chmod(0o000)
         (on.root / "folder").mkdir()
@@ -254,9 +245,7 @@ async def test_no_check_runs_on_a_step_that_stages_nothing(
         assert checked == []
 
 
-async def test_a_cut_off_question_that_makes_no_sense_is_not_put_to_the_user(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_invalid_cut_question_is_not_asked(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         (result,) = executor(on).cut_off_results(response(("ask_user", {"text": "Which?"})).calls)
         assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID

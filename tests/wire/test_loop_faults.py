@@ -18,8 +18,8 @@ import pytest
 from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
 from app.conversation.log import EventSink
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.runtime.attachments import load_attachments
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import GivenArguments, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
@@ -168,7 +168,13 @@ class Play:
             return True
 
         wire = self.session.ports.model.profile.wire
-        found = await load_attachments(self.on.runtime, find_mentions("@shot.png" if image else ""), wire, meant)
+        found = await load_attachments(
+            self.on.runtime.workspace,
+            self.on.runtime.proposals.put_blobs,
+            find_mentions("@shot.png" if image else ""),
+            wire,
+            meant,
+        )
         answering = self.session.question is not None
         await self.session.send(text, images=found)
         self.said += [] if answering else [text]
@@ -265,9 +271,7 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
-async def test_a_fault_anywhere_leaves_a_session_that_goes_on(
-    server: WireServer, tmp_path: Path, wire: str, fault: str
-) -> None:
+async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
     places = range(1, 40, every(1)) if fault == "disk" else range(1, STEPS, every(5))
     await play(server, tmp_path, wire, fault, places)
 

@@ -99,9 +99,7 @@ WITHOUT_THE_SECOND = (approve_one_and_deny_the_other, deny, deny_the_second)
 
 
 @pytest.mark.parametrize("decide", DECISIONS)
-async def test_whatever_is_decided_the_models_own_edits_are_no_news(
-    decide: Steps, server: WireServer, tmp_path: Path
-) -> None:
+async def test_own_edits_are_no_news_to_the_model(decide: Steps, server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -110,9 +108,7 @@ async def test_whatever_is_decided_the_models_own_edits_are_no_news(
 
 
 @pytest.mark.parametrize("decide", DECISIONS)
-async def test_after_a_merge_onto_the_users_own_change_its_lines_are_named_once(
-    decide: Steps, server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_merge_names_the_users_lines_once(decide: Steps, server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -126,9 +122,7 @@ async def test_after_a_merge_onto_the_users_own_change_its_lines_are_named_once(
         assert kinds.count(InterventionKind.FILES_CHANGED) == 1
 
 
-async def test_of_more_files_than_are_named_only_those_that_changed_are_counted(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_files_beyond_the_limit_are_counted_if_changed(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         paths = [on.root / f"f{number}.py" for number in range(FILES_NAMED + 2)]
         for path in paths:
@@ -141,9 +135,7 @@ async def test_of_more_files_than_are_named_only_those_that_changed_are_counted(
         assert "and 1 more files" in await told(on, server)
 
 
-async def test_a_file_that_cannot_be_read_any_more_keeps_no_turn_from_beginning(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_unreadable_file_stops_no_turn(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         (on.root / "linked.py").write_text("a = 1\n")
         server.turn(calls=[("read_file", {"path": name}) for name in ("greet.py", "linked.py")])
@@ -157,9 +149,7 @@ async def test_a_file_that_cannot_be_read_any_more_keeps_no_turn_from_beginning(
         assert on.stopped == "answer"
 
 
-async def test_the_request_that_a_denial_with_words_brings_names_the_lines(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_request_after_a_denial_names_the_lines(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)
@@ -173,9 +163,7 @@ async def test_the_request_that_a_denial_with_words_brings_names_the_lines(
 
 
 @pytest.mark.parametrize("tool", ["write_file", "edit_file"])
-async def test_what_a_denial_with_words_takes_back_of_a_file_that_was_not_read_is_no_news(
-    server: WireServer, tmp_path: Path, tool: str
-) -> None:
+async def test_denied_lines_of_an_unread_file_are_no_news(server: WireServer, tmp_path: Path, tool: str) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         (on.root / "there.txt").write_text("one\n")
@@ -194,9 +182,7 @@ async def test_what_a_denial_with_words_takes_back_of_a_file_that_was_not_read_i
         assert await told(on, server) == ""
 
 
-async def test_a_line_that_the_user_puts_back_by_hand_after_the_approval_is_news(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_line_restored_by_hand_after_the_approval_is_news(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)

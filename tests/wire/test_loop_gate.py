@@ -27,11 +27,6 @@ def eager(server: WireServer, limit: int = 10) -> None:
     server.model(model)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     eager(server)
@@ -52,9 +47,7 @@ async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tm
 
 
 @pytest.mark.parametrize("behaviour", [*ENDPOINTS, FAILS_CALLS], ids=lambda behaviour: behaviour.name)
-async def test_control_is_back_after_at_most_one_request_on_every_endpoint(
-    server: WireServer, tmp_path: Path, behaviour: Behaviour
-) -> None:
+async def test_the_gate_ends_within_one_request(server: WireServer, tmp_path: Path, behaviour: Behaviour) -> None:
     server.behave(behaviour)
     eager(server)
     async with bench(server, tmp_path) as on:
@@ -85,9 +78,7 @@ async def test_calls_under_a_closed_gate_never_run(server: WireServer, tmp_path:
         assert [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]
 
 
-async def test_an_endpoint_that_refuses_the_call_itself_is_the_gate_at_work(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_call_refused_by_the_endpoint_is_the_gate(server: WireServer, tmp_path: Path) -> None:
     server.behave(FAILS_CALLS)
     eager(server)
     async with bench(server, tmp_path) as on:
@@ -141,9 +132,7 @@ async def test_a_chain_policy_closes_the_gate_after_its_steps(server: WireServer
         assert on.file == FILE
 
 
-async def test_a_changed_policy_is_what_prompt_and_results_say_from_then_on(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_changed_policy_is_in_prompt_and_results(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         server.say("Hello.")
@@ -224,9 +213,7 @@ async def test_the_gates_words_reach_the_model_through_every_template(
         on.check()
 
 
-async def test_a_model_that_heeds_no_place_is_told_by_the_system_in_the_end(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_deaf_model_is_told_by_the_system_at_last(server: WireServer, tmp_path: Path) -> None:
     """For a month, all that the program said went out in the user's name, the system prompt too."""
     server.behave(IGNORES_TOOL_CHOICE)
     names = iter(f"'Hello {number} '" for number in range(20))

@@ -1,14 +1,19 @@
 """Hooks over whole sessions: what they are told of, from whom, and that the model hears nothing of it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.agent.updates import ProposalsChanged
 from app.automation.event_hooks import HookDocument
+from app.conversation.events import Notice, ProposalDecided
+from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import open_runtime
 from app.workspace import trust
+from tests.commands.agent_calls import Agent, reason
 from tests.wire.bench import FILE, bench, edit
 from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
@@ -33,9 +38,7 @@ def told(out: Path) -> list[dict[str, Any]]:
     return lines
 
 
-async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
-    tmp_path: Path, home: Path, server: WireServer
-) -> None:
+async def test_hooks_hear_events_and_the_model_does_not(tmp_path: Path, home: Path, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", *EVENTS))
     server.turn(calls=[edit(summary="Say hi")])
@@ -59,9 +62,7 @@ async def test_they_are_told_of_what_happens_and_the_model_of_nothing(
     assert str(tmp_path / "out") not in bodies and "hook" not in bodies
 
 
-async def test_another_process_tells_of_what_it_does_and_no_window_twice(
-    tmp_path: Path, home: Path, hosted: Hosted, server: WireServer
-) -> None:
+async def test_each_process_runs_its_hooks(tmp_path: Path, home: Path, hosted: Hosted, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", "staged", "decided"))
     hosted.open_session.runtime.reload()
@@ -78,9 +79,7 @@ async def test_another_process_tells_of_what_it_does_and_no_window_twice(
 
 
 @pytest.mark.parametrize("trusted", [False, True])
-async def test_the_workspaces_run_once_they_are_trusted_and_beside_the_users(
-    tmp_path: Path, home: Path, server: WireServer, trusted: bool
-) -> None:
+async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: WireServer, trusted: bool) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -108,3 +107,28 @@ async def test_one_that_hangs_holds_up_no_turn(tmp_path: Path, home: Path, serve
         await table.say("Hi")
         await table.say("Again")
         assert len(server.requests) == 2
+
+
+@pytest.fixture(autouse=True)
+def not_in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("CLAUDE")]:
+        monkeypatch.delenv(name)
+
+
+async def test_the_app_shows_a_hooks_edit_and_denies_to_its_agent(server: WireServer, hosted: Hosted) -> None:
+    agent = Agent("claude", hosted.root)
+    text = FILE
+    (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))
+    answer = await hosted.other("hook", "claude", stdin=json.dumps(payload), code=2)
+    assert reason(agent, answer).startswith("P1 is staged")
+    await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P1" in one.ids for one in hosted.updates))
+    proposal = hosted.open_session.runtime.service.get("P1")
+    assert (proposal.state, proposal.origin.agent) == (ProposalState.PENDING, "claude")
+    await hosted.session.deny("P1", feedback="Not\nso.")
+    assert not any(isinstance(event, ProposalDecided) for event in hosted.session.log.events)
+    (note,) = [event.text for event in hosted.session.log.events if isinstance(event, Notice)]
+    assert note.startswith("P1 is from Claude Code, claude-opus-5-5, session 5f0c77aa: it reads your words")
+    assert server.requests == [], "nobody asks signoff's own model"
+    told = await hosted.other("hook", "claude", stdin=json.dumps(agent.asks("well?")))
+    assert "Not\nso." in json.loads(told)["hookSpecificOutput"]["additionalContext"]
+    assert (hosted.root / "greet.py").read_text() == text

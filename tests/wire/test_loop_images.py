@@ -11,10 +11,10 @@ import pytest
 from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
+from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, valid_fields
 from app.llm.client import ModelClient
-from app.runtime.attachments import load_attachments
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import open_runtime
 from app.runtime.workspace_recovery import record_unrecorded_decisions
@@ -32,11 +32,6 @@ each_wire = pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 PICTURE = png(300, 200)
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 def opened(server: WireServer, folder: Path, wire: str = "chat", **settings: Any) -> Any:
     """A session on one wire; nothing else is spoken there."""
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
@@ -52,7 +47,13 @@ async def show(on: Bench, text: str) -> None:
     async def meant(_: object) -> bool:
         return True
 
-    found = await load_attachments(on.runtime, find_mentions(text), on.session.ports.model.profile.wire, meant)
+    found = await load_attachments(
+        on.runtime.workspace,
+        on.runtime.proposals.put_blobs,
+        find_mentions(text),
+        on.session.ports.model.profile.wire,
+        meant,
+    )
     await on.session.send(text, images=found)
     await on.session.wait_until_idle()
     on.check()
@@ -67,9 +68,7 @@ def refuses_images(reply: Reply) -> Callable[[dict[str, Any]], Reply | None]:
 
 
 @each_wire
-async def test_an_image_goes_out_once_in_its_message_and_the_same_bytes_ever_after(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_an_image_is_sent_in_its_message(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.always(Turn("A wide button."))
     async with opened(server, tmp_path, wire) as on:
         await show(on, "What is in @shot.png?")
@@ -99,9 +98,7 @@ async def test_every_format_goes_out_as_what_it_is(server: WireServer, tmp_path:
 
 
 @each_wire
-async def test_the_closing_request_has_the_images_where_they_were(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_the_closing_request_keeps_the_images(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     async with opened(server, tmp_path, wire) as on:
@@ -128,9 +125,7 @@ UNSEEING = {
 @pytest.mark.parametrize(
     ("wire", "refusal"), [(wire, refusal) for wire, refusals in UNSEEING.items() for refusal in refusals]
 )
-async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
-    server: WireServer, tmp_path: Path, wire: str, refusal: Reply
-) -> None:
+async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, wire: str, refusal: Reply) -> None:
     server.insist(refuses_images(refusal))
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, wire) as on:
@@ -150,9 +145,7 @@ async def test_a_model_that_takes_none_is_asked_once_more_without_and_told_so(
         on.check()
 
 
-async def test_what_is_known_beforehand_costs_no_request_and_is_said_in_one_line(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_known_lack_of_images_costs_no_request(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
         await show(on, "What is in @shot.png?")
@@ -176,9 +169,7 @@ async def test_what_is_known_beforehand_costs_no_request_and_is_said_in_one_line
         ({}, 1),
     ],
 )
-async def test_the_list_of_models_is_asked_before_the_first_image(
-    server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int
-) -> None:
+async def test_image_asks_the_list(server: WireServer, tmp_path: Path, entry: dict[str, Any], sent: int) -> None:
     server.route("/v1/models", document({"data": [{"id": "test-model", **entry}]}))
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -215,9 +206,7 @@ async def test_one_bad_image_goes_and_the_others_stay(server: WireServer, tmp_pa
         assert len(server.requests) == 4 and on.stopped == "answer"
 
 
-async def test_a_request_that_is_refused_for_something_else_teaches_nothing(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refusal_for_another_reason_teaches_nothing(server: WireServer, tmp_path: Path) -> None:
     server.always(error(400, "The sky is too blue."))
     async with opened(server, tmp_path) as on:
         await show(on, "What is in @shot.png?")
@@ -246,7 +235,11 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
         found = await load_attachments(
-            on.runtime, find_mentions("@shot.png"), "chat", lambda _: asyncio.sleep(0, True)
+            on.runtime.workspace,
+            on.runtime.proposals.put_blobs,
+            find_mentions("@shot.png"),
+            "chat",
+            lambda _: asyncio.sleep(0, True),
         )
         await on.session.send("Hello")
         await on.session.send("And @shot.png?", images=found)
@@ -259,13 +252,17 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
 
 
 async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await load_attachments(on.runtime, find_mentions(text), "chat", lambda _: asyncio.sleep(0, True))
+    return await load_attachments(
+        on.runtime.workspace,
+        on.runtime.proposals.put_blobs,
+        find_mentions(text),
+        "chat",
+        lambda _: asyncio.sleep(0, True),
+    )
 
 
 @each_wire
-async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_after(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_an_image_in_feedback_is_sent_with_words(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     words = "Not so:\n@shot.png shows it.\n"
@@ -287,9 +284,7 @@ async def test_an_image_in_feedback_goes_out_with_the_users_words_once_and_ever_
     assert before[1][: len(before[0])] == before[0]
 
 
-async def test_a_model_that_takes_none_is_told_of_an_image_in_feedback_and_so_is_the_user(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_refused_image_in_feedback_is_named_to_both(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I cannot see it."))
     async with opened(server, tmp_path, profile={"images_supported": False}) as on:
@@ -313,9 +308,7 @@ async def test_an_image_in_an_answer_to_a_model_that_takes_none_is_said(server: 
         assert len([text for text in notices(on) if "takes no images" in text]) == 1
 
 
-async def test_an_image_in_feedback_is_left_out_first_and_kept_from_being_pruned(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
@@ -387,9 +380,7 @@ class TestCommandLine:
         err = capsys.readouterr().err
         assert name in err and "Traceback" not in err and server.requests == []
 
-    def test_what_is_named_and_no_image_is_said_and_the_prompt_goes_out(
-        self, server: WireServer, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_a_named_file_that_is_no_image(self, server: WireServer, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.run(server, "Make @new.png") == 0
         assert "There is no new.png." in capsys.readouterr().err
 

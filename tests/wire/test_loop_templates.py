@@ -1,6 +1,8 @@
 """What a server's own renderings show of its chat template is learned before the first closing request."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,58 @@ from app.conversation.payload import render_trials
 from tests.wire import templates
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
-from tests.wire.rendering import PLAYED, as_llama_cpp
-from tests.wire.replies import STALL, Call, Reply, Turn, document
+from tests.wire.replies import STALL, Call, Reply, Turn, document, error
 from tests.wire.server import Request, WireServer
+from tests.wire.templates import Refused, Template
+
+Played = Callable[[WireServer, Template], None]
+
+
+def as_llama_cpp(server: WireServer, template: Template, delay: float = 0.0) -> None:
+    """Render at /apply-template; what the template raises is an error of the server."""
+
+    def rendered(request: Request) -> Reply:
+        return replace(_reply(template, request, lambda text: {"prompt": text}), delay=delay)
+
+    server.route("/apply-template", rendered, "POST")
+
+
+def as_vllm(server: WireServer, template: Template) -> None:
+    """Give the tokens of a conversation, and their text."""
+    server.route(
+        "/tokenize", lambda request: _reply(template, request, lambda text: {"tokens": list(map(ord, text))}), "POST"
+    )
+    server.route("/detokenize", _detokenized, "POST")
+
+
+def as_ollama(server: WireServer, template: Template) -> None:
+    """Render instead of answering, where that is asked for; refuses what its template cannot render."""
+    server.route("/api/version", document({"version": "0.12.3"}))
+
+    def rendered(body: dict[str, Any]) -> Reply | None:
+        if not body.get("_debug_render_only"):
+            return None
+        try:
+            return document({"choices": [], "_debug_info": {"rendered_template": template(body["messages"])}})
+        except Refused as words:
+            return error(500, str(words))
+
+    server.insist(*server.validators, rendered)
+
+
+PLAYED: dict[str, Played] = {"llama.cpp": as_llama_cpp, "vllm": as_vllm, "ollama": as_ollama}
+
+
+def _reply(template: Template, request: Request, told: Callable[[str], dict[str, Any]]) -> Reply:
+    try:
+        return document(told(template(request.body["messages"])))
+    except Refused as words:
+        return error(500, f"Jinja Exception: {words}", code=500)
+
+
+def _detokenized(request: Request) -> Reply:
+    return document(json.dumps({"prompt": "".join(map(chr, request.body["tokens"]))}))
+
 
 GATE = "awaiting approval by the user"
 FOUND = {
@@ -66,9 +117,7 @@ async def test_the_first_closing_request_has_the_gates_words_where_the_template_
             assert not [event for event in on.events if isinstance(event, Notice)], "nothing was refused"
 
 
-async def test_the_first_closing_request_waits_for_a_server_that_takes_its_time(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_first_closing_request_waits_for_the_rendering(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system, delay=0.1)
     stage_and_hand_back(server)
     async with bench(server, tmp_path) as on:
@@ -76,9 +125,7 @@ async def test_the_first_closing_request_waits_for_a_server_that_takes_its_time(
         assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
 
 
-async def test_a_template_is_looked_at_anew_in_each_run_and_only_what_is_new_is_learned(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path) as on:
@@ -99,9 +146,7 @@ async def test_a_template_is_looked_at_anew_in_each_run_and_only_what_is_new_is_
         assert server.last.messages[-1]["role"] == "system" and GATE in server.last.messages[-1]["content"]
 
 
-async def test_the_first_closing_request_follows_what_was_found_in_an_earlier_run(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_first_closing_request_uses_earlier_findings(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path) as on:
@@ -112,9 +157,7 @@ async def test_the_first_closing_request_follows_what_was_found_in_an_earlier_ru
         assert GATE in templates.drops_later_system(server.last.messages)
 
 
-async def test_a_model_that_calls_on_where_the_prompt_has_the_words_is_told_nowhere_else(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_a_model_that_calls_on_is_told_nowhere_else(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     server.behave(IGNORES_TOOL_CHOICE)
     current = ["'Hello '"]
@@ -140,9 +183,7 @@ async def test_what_the_user_says_of_the_placement_is_not_looked_into(server: Wi
         assert on.stopped == "staged" and server.visits == [] and placement(on) == "inline"
 
 
-async def test_a_hosted_endpoint_is_asked_for_nothing_but_answers(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hosts_get_answers_only(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is reached through a proxy, which is the tests' server."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -156,9 +197,7 @@ async def test_a_hosted_endpoint_is_asked_for_nothing_but_answers(
 
 
 @pytest.mark.parametrize("status", [301, 307])
-async def test_the_key_goes_to_no_server_that_this_one_points_to(
-    server: WireServer, tmp_path: Path, status: int
-) -> None:
+async def test_no_redirect_gets_the_key(server: WireServer, tmp_path: Path, status: int) -> None:
     stage_and_hand_back(server)
     with WireServer() as other:
         moved = Reply((b"{}",), status=status, headers={"location": f"{other.url}/apply-template"})
@@ -216,9 +255,7 @@ async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp
     ("version", "model"),
     [("0.11.11", "m"), ("0.7.0", "m"), ("new", "m"), (None, "m"), ("0.13.0", "gpt-oss:120b-cloud")],
 )
-async def test_a_server_that_would_run_its_model_is_not_asked_to_render(
-    server: WireServer, tmp_path: Path, version: Any, model: str
-) -> None:
+async def test_no_rendering_that_runs_a_model(server: WireServer, tmp_path: Path, version: Any, model: str) -> None:
     """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)

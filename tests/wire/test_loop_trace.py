@@ -64,9 +64,7 @@ async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, t
         assert kept[1].move == "run calls" and kept[1].time <= asked[0] <= kept[2].time
 
 
-async def test_a_trace_costs_no_write_and_no_second_projection(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_trace_costs_nothing(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench(server, tmp_path) as on:
         written: list[list[str]] = []
         append = on.session.log._sink.append
@@ -106,9 +104,7 @@ async def test_no_request_has_anything_of_it(server: WireServer, tmp_path: Path,
         assert "ladder" not in body and "last response" not in body and "run calls" not in body
 
 
-async def test_the_debug_file_tells_what_when_and_how_long_and_nothing_that_was_said(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, retry=FAST) as on:
         debug = DebugFile(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
@@ -134,9 +130,7 @@ async def test_the_debug_file_tells_what_when_and_how_long_and_nothing_that_was_
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
-async def test_a_turn_that_repeats_a_call_is_told_which_one_and_how_often(
-    server: WireServer, tmp_path: Path, wire: str
-) -> None:
+async def test_a_repeated_call_is_named_and_counted(server: WireServer, tmp_path: Path, wire: str) -> None:
     server.wires = {name: None if name == wire else NOT_THERE for name in server.wires}
     async with bench(server, tmp_path, wire=wire, retry=FAST) as on:
         server.turn(calls=[("list_files", {})])

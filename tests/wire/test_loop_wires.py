@@ -19,11 +19,6 @@ pytestmark = pytest.mark.parametrize("vendor", VENDORS.values(), ids=list(VENDOR
 """Of most tests here."""
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 async def on(server: WireServer, tmp_path: Path, vendor: Vendor) -> AsyncIterator[Bench]:
     """A session on the vendor's wire; nothing else is spoken there, and all that it sent was taken."""
@@ -33,9 +28,7 @@ async def on(server: WireServer, tmp_path: Path, vendor: Vendor) -> AsyncIterato
         opened.check()
 
 
-async def test_the_gate_closes_by_system_text_and_tool_choice_and_the_prefix_stays(
-    server: WireServer, on: Bench
-) -> None:
+async def test_the_gate_uses_system_text_and_tool_choice(server: WireServer, on: Bench) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"}), ("list_files", {})])
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
@@ -84,9 +77,7 @@ async def test_feedback_goes_out_whole_and_once_as_the_users_own(server: WireSer
     assert not server.last.closing
 
 
-async def test_where_no_system_message_is_taken_in_mid_conversation_it_is_folded_and_learned(
-    server: WireServer, on: Bench
-) -> None:
+async def test_a_refused_system_message_is_folded_and_learned(server: WireServer, on: Bench) -> None:
     server.mid_system = False
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -112,9 +103,7 @@ async def test_a_question_is_answered_by_the_result_of_its_call(server: WireServ
     assert next(text for role, text in server.last.said if role == "tool") == "French"
 
 
-async def test_reasoning_goes_back_to_the_model_that_gave_it_and_to_no_other(
-    server: WireServer, on: Bench, tmp_path: Path, vendor: Vendor
-) -> None:
+async def test_reasoning_goes_to_its_model(server: WireServer, on: Bench, tmp_path: Path, vendor: Vendor) -> None:
     server.turn("Looking.", calls=[("read_file", {"path": "greet.py"})], reasoning="hm, greet")
     server.say("It greets.", reasoning="so it greets")
     await on.say("What does it do?")
@@ -145,9 +134,7 @@ CUTS: dict[str, Callable[[Vendor], Reply]] = {
 
 
 @pytest.mark.parametrize("kind", CUTS)
-async def test_what_breaks_is_tried_again_and_nothing_of_it_is_run(
-    server: WireServer, on: Bench, vendor: Vendor, kind: str
-) -> None:
+async def test_a_broken_response_is_repeated(server: WireServer, on: Bench, vendor: Vendor, kind: str) -> None:
     server.script([CUTS[kind](vendor), Turn("Whole.")])
     await on.say("Hello")
     assert len(server.requests) == 2
@@ -168,9 +155,7 @@ async def test_calls_that_the_length_limit_cut_do_not_run(server: WireServer, on
 
 
 @pytest.mark.parametrize("parts", [3, 8])
-async def test_an_interrupted_response_leaves_a_valid_history(
-    server: WireServer, on: Bench, vendor: Vendor, parts: int
-) -> None:
+async def test_an_interruption_leaves_validity(server: WireServer, on: Bench, vendor: Vendor, parts: int) -> None:
     whole = vendor.reply(Turn("Editing now.", calls=(Call(*edit()),)), 9)
     server.script([stream(*whole.parts[:parts], STALL)])
     await on.session.send("Be less formal")
@@ -204,9 +189,7 @@ async def test_the_wire_changes_in_the_middle_and_back(server: WireServer, tmp_p
 
 
 @pytest.mark.parametrize("status", [429, 500])
-async def test_a_closing_request_that_fails_hands_back_all_the_same(
-    server: WireServer, on: Bench, vendor: Vendor, status: int
-) -> None:
+async def test_a_failed_closing_hands_back(server: WireServer, on: Bench, vendor: Vendor, status: int) -> None:
     server.script([Turn(calls=(Call(*edit()),)), *[vendor.error(status, "Not now")] * 4])
     await on.say("Be less formal")
     assert on.stopped == "staged" and [proposal.id for proposal in on.runtime.service.pending()] == ["P1"]

@@ -197,9 +197,7 @@ async def test_whatever_a_server_answers_is_one_line_and_nothing_is_sent_again(
         assert of_role(server.last, "user")[-1] == "why?"
 
 
-async def test_a_server_that_checks_calls_itself_says_so_in_a_line(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_strict_server_is_named(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.behave(FAILS_CALLS)
@@ -236,9 +234,7 @@ def _system_first(body: dict[str, Any]) -> Reply | None:
     return error(400, "System message must be at the beginning.") if late else None
 
 
-async def test_it_fits_into_a_short_context_by_leaving_out_what_is_around_first(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_context_is_cut_first(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, context_window=12_000) as on:
         (on.root / "long.txt").write_text(LONG)
         old, new = "line 1000 of a long", "line one thousand of a long"
@@ -260,9 +256,7 @@ async def test_it_fits_into_a_short_context_by_leaving_out_what_is_around_first(
         assert all(len(str(request.body)) < 12_000 * 4 for request in server.requests)
 
 
-async def test_a_server_that_says_its_context_is_full_is_asked_once_more_with_less(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_overflow_asks_with_less(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         for number in range(8):
             server.say(f"Answer {number}. " + "Words. " * 300)
@@ -309,9 +303,7 @@ def _teller(request: Request) -> Turn:
     return Turn("More. " + "Answer. " * 200, prompt_tokens=size)
 
 
-async def test_it_goes_out_beside_a_running_turn_and_neither_disturbs_the_other(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_it_runs_beside_a_turn(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.model(lambda request: stream(chunk("So far"), STALL))
@@ -338,9 +330,7 @@ async def test_it_goes_out_beside_a_running_turn_and_neither_disturbs_the_other(
         assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
 
 
-async def test_calls_that_run_meanwhile_are_not_told_as_lost(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_running_calls_are_kept(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
@@ -354,9 +344,7 @@ async def test_calls_that_run_meanwhile_are_not_told_as_lost(
         await turn
 
 
-async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_secrets_are_not_sent(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patch = "--- a/.env\n+++ b/.env\n@@ -1,2 +1,2 @@\n KEEP=hunter2\n-MODE=a\n+MODE=b\n"
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         (on.root / ".env").write_text("KEEP=hunter2\nMODE=a\n")
@@ -367,9 +355,7 @@ async def test_of_a_file_that_looks_like_a_secret_nothing_is_sent_unasked(
         assert not on.session.aside.is_awaited(place_of(proposal))
 
 
-async def test_a_file_that_became_a_link_out_of_the_workspace_is_judged_by_what_is_proposed(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_link_out_is_no_leak(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = on.runtime.service.stage_patch("--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+a = 1\n")
         (on.root / "new.py").symlink_to(tmp_path / "elsewhere.py")
@@ -377,9 +363,7 @@ async def test_a_file_that_became_a_link_out_of_the_workspace_is_judged_by_what_
         assert (await ask(on, proposal, "why?")).text == "Because."
 
 
-async def test_of_a_file_as_a_whole_of_a_hunk_that_is_no_more_and_of_one_that_never_was(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_file_or_missing_hunk(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         place = place_of(await stage(on))
         server.always(Turn("Because."))
@@ -392,9 +376,7 @@ async def test_of_a_file_as_a_whole_of_a_hunk_that_is_no_more_and_of_one_that_ne
         assert not on.session.aside.stop("no question")
 
 
-async def test_an_answer_that_cannot_be_kept_is_taken_off_the_screen_and_said_so(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unkept_answer_goes(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         place = place_of(await stage(on))
 
@@ -411,9 +393,7 @@ async def test_an_answer_that_cannot_be_kept_is_taken_off_the_screen_and_said_so
         assert "could not be kept" in failed and not on.session.aside.is_awaited(place)
 
 
-async def test_a_call_that_leaks_into_the_text_is_no_answer(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_leaked_call_is_ignored(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.behave(LEAKS_CALLS)
@@ -423,9 +403,7 @@ async def test_a_call_that_leaks_into_the_text_is_no_answer(
         assert [one.id for one in on.runtime.service.all()] == ["P1"]
 
 
-async def test_a_window_that_only_looks_on_can_ask_and_both_see_the_answer(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_onlooker_can_ask(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         async with bench(server, tmp_path / "a", retry=FAST) as other:

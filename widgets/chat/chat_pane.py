@@ -29,12 +29,11 @@ from app.agent.updates import (
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import from_a_turn
 from app.images.mentions import Mention
+from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_bars import QuestionBar, TodoBar
 from widgets.chat.entries.entry_base import Change, PutEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of
 from widgets.chat.markdown.markdown_document import preload
-from widgets.chat.status_line import StatusLine
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
@@ -58,10 +57,13 @@ _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 
 
 class RefreshPace:
-    """Decides when the streamed text is drawn next."""
+    """Decides when the streamed text is drawn next.
+
+    Args:
+        clock: In seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` in seconds."""
         self._clock = clock
         self._waiting = 0
         """Characters that have come since the last picture."""
@@ -69,7 +71,7 @@ class RefreshPace:
         """Characters of the call that is being written."""
         self._taken = -math.inf
         self._flooded = False
-        """What was shown last was of a flood."""
+        """Whether the last refresh showed a flood."""
         self._picture_took = 0.0
         self._typed = -math.inf
 
@@ -125,7 +127,11 @@ _SLICE_EVENTS = 50
 
 
 class ChatPane(Column):
-    """Shows a session and takes the user's messages to it; independent of how the session works."""
+    """Shows a session and takes the user's messages to it; independent of how the session works.
+
+    Args:
+        composer: Where the user writes to this chat; it has its place beside it.
+    """
 
     DEFAULT_CSS = """
     ChatPane {
@@ -134,12 +140,6 @@ class ChatPane(Column):
         background: $background;
     }
     """
-
-    @dataclass
-    class ProposalOpened(Message):
-        """The user wants to review a proposal."""
-
-        proposal_id: str
 
     @dataclass
     class QuestionAnswered(Message):
@@ -152,14 +152,7 @@ class ChatPane(Column):
     class TurnOver(Message):
         """Control is back with the user: the model has answered, asked, staged or failed."""
 
-    @dataclass
-    class LinkOpened(Message):
-        """The user clicked a link in the model's text; the address is the model's."""
-
-        href: str
-
     def __init__(self, composer: Composer) -> None:
-        """`composer` is where the user writes to this chat; it has its place beside it."""
         super().__init__()
         self.transcript = Transcript()
         self.todo_bar = TodoBar()
@@ -171,7 +164,7 @@ class ChatPane(Column):
         self._shown_from: Event | None = None
         """The first event of what is shown of a log."""
         self._filling: list[Update] | None = None
-        """What the session says while the whole of a long log is made ready."""
+        """Updates that arrive while a long log is laid out; None while none is."""
         self._sought = ""
         """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
@@ -181,7 +174,6 @@ class ChatPane(Column):
         """Loads what reads Markdown."""
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield self.transcript
         yield self.todo_bar
         yield self.status_line
@@ -198,15 +190,15 @@ class ChatPane(Column):
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
-        """Let the user write."""
+        """Focus the composer."""
         self.screen.set_focus(self.composer.editor)
 
     # The session.
 
     def open_log(self, log: Sequence[Event]) -> None:
-        """Show a session as its log tells it: its end at once, the whole of a long one as time allows.
+        """Show a session: the end of its log at once, the rest of a long one as time allows.
 
-        Where its end is shown already, what is on the screen stays where it is.
+        Where its end is already shown, the visible part does not move.
         """
         self._stop_flushing()
         self._take_streamed()
@@ -228,7 +220,7 @@ class ChatPane(Column):
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
-        """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
+        """Scroll to an event of the open log as soon as it is shown."""
         self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
         if self._filling is None:
             self._go_to_sought()
@@ -239,7 +231,7 @@ class ChatPane(Column):
             self._sought = ""
 
     def _shows_end_of(self, log: Sequence[Event]) -> bool:
-        """Whether what is shown is of this log."""
+        """Return whether the end of this log is shown."""
         first = self._shown_from
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
@@ -317,7 +309,7 @@ class ChatPane(Column):
     # Streaming.
 
     def _load_reader(self) -> None:
-        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        """Load the Markdown parser on a thread, once: an answer may come soon."""
         if self._reader is None:
             self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
 
@@ -345,7 +337,7 @@ class ChatPane(Column):
             self._flush_soon(rest)
 
     def flush(self) -> None:
-        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
@@ -391,7 +383,7 @@ class ChatPane(Column):
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed. What is typed may soon be answered."""
+        """Remember the time of a key, and preload: the typed message may soon be answered."""
         self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
@@ -404,21 +396,9 @@ class ChatPane(Column):
             self.transcript.follow()
             self.post_message(self.QuestionAnswered(question.call, event.option))
 
-    @on(Transcript.ProposalOpened)
-    def open_proposal(self, event: Transcript.ProposalOpened) -> None:
-        """Pass it on."""
-        event.stop()
-        self.post_message(self.ProposalOpened(event.proposal_id))
-
-    @on(Transcript.LinkOpened)
-    def open_link(self, event: Transcript.LinkOpened) -> None:
-        """Pass it on."""
-        event.stop()
-        self.post_message(self.LinkOpened(event.href))
-
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:
-        """Tell that there is more below."""
+        """Show whether there is more below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 

@@ -17,11 +17,9 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import bindings, slash_call
-from widgets.chat.completion_popup import Popup, Suggestion
-from widgets.chat.composer_field import Editor
-from widgets.chat.folded_pastes import ComposerDraft, DroppedImages, Folds
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
+from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
 from widgets.chat.path_index import PathIndex
-from widgets.chat.queue import Queue
 from widgets.common.containers import Column, Row
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
@@ -38,7 +36,13 @@ _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
 class Composer(Column):
-    """A text field that grows with its text, a list of choices above it, and above that what is queued."""
+    """A text field that grows with its text, a list of choices above it, and the queued messages above that.
+
+    Args:
+        files: Gives the workspace's files, sorted; called and gone through on a thread.
+        commands: Those that are offered, (name, title).
+        more_commands: There may be others, which `set_commands` will tell of.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
     DEFAULT_CSS = """
@@ -110,7 +114,7 @@ class Composer(Column):
 
     @dataclass
     class UnknownCommand(Message):
-        """The text looks like a slash command, but there is none of that name; nothing was sent."""
+        """The text looks like a slash command with an unknown name; nothing was sent."""
 
         name: str
 
@@ -127,17 +131,8 @@ class Composer(Column):
         commands: Sequence[tuple[str, str]] = (),
         *,
         more_commands: bool = False,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        """An empty one.
-
-        Args:
-            files: gives the workspace's files, sorted; called and gone through on a thread.
-            commands: those that are offered, (name, title).
-            more_commands: there may be others, which `set_commands` will tell of.
-            id: of the widget.
-        """
-        super().__init__(id=id)
+        super().__init__()
         self._files = files
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
@@ -152,7 +147,7 @@ class Composer(Column):
         """How many texts of the history were given; the rest was sent since."""
         self._history_index = 0
         self._unsent = ComposerDraft("")
-        """What was being written when the user went into the history."""
+        """The draft from before the user went into the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
         """Takes keys of an empty composer before anything else (the options of a question)."""
@@ -161,11 +156,10 @@ class Composer(Column):
         """Whether something waits in the review."""
         self.dropped = DroppedImages()
         self.editor = Editor(self._steer, self.dropped.mention_text)
-        self.popup = Popup()
-        self._queue = Queue()
+        self.popup = CompletionPopup()
+        self._queue = QueuedMessages()
 
     def compose(self) -> ComposeResult:
-        """Queue, choices, text field."""
         yield self._queue
         yield self.popup
         with Row(id="composer-row"):
@@ -173,14 +167,13 @@ class Composer(Column):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Say what can be done."""
         self.set_placeholder(PLACEHOLDER)
 
     # What the app sets and asks.
 
     @property
     def draft(self) -> str:
-        """What stands in the composer, pastes written out; what is set is folded again as it was, if it was."""
+        """Return the text of the composer with pastes written out; setting it folds them again."""
         return self.editor.draft.text
 
     @draft.setter
@@ -227,11 +220,11 @@ class Composer(Column):
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
-        """Offer these files from now on; the function is called, and what it gives gone through, on a thread."""
+        """Offer these files from now on; the function is called, and its result iterated, on a thread."""
         self._files = files
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
-        """Offer these from now on, (name, title); with those `unlisted` they are all that there are."""
+        """Offer these commands, (name, title); together with `unlisted` they are all known commands."""
         self._unlisted = frozenset(unlisted)
         if self._commands != list(commands):
             self._commands = list(commands)
@@ -239,14 +232,14 @@ class Composer(Column):
                 self._offer_commands(self.editor.text.removeprefix("/").lower())
 
     def set_vim(self, on: bool) -> None:
-        """Have vim's keys or not; the mode stands in the line above the text."""
+        """Switch vim keys on or off; the mode is shown in the line above the text."""
         self.editor.set_vim(on, self._tell_mode)
 
     def _tell_mode(self, mode: str) -> None:
         self.query_one("#composer-row").border_title = Content(mode)
 
     def set_max_height(self, rows: int) -> None:
-        """How far the text field may grow before it scrolls."""
+        """Set how many rows the text field may grow to before it scrolls."""
         self.editor.styles.max_height = max(3, rows)
 
     # Sending.
@@ -299,11 +292,10 @@ class Composer(Column):
         self.editor.show(ComposerDraft(text))
 
     def action_undo(self) -> None:
-        """Take back what was typed last."""
+        """Undo the last typed text."""
         self.editor.undo()
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self.editor.selection
         result = self.editor.replace("\n", start, end, maintain_selection_offset=False)
         self.editor.move_cursor(result.end_location)
@@ -323,7 +315,7 @@ class Composer(Column):
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
-            self._queue.post_message(Queue.Wanted())
+            self._queue.post_message(QueuedMessages.Wanted())
             return True
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
@@ -365,7 +357,7 @@ class Composer(Column):
 
     @on(TextArea.Changed)
     def offer(self, event: TextArea.Changed) -> None:
-        """Offer what fits to the text at the cursor; tell the draft."""
+        """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         if self._searching_history:
             # What is looked for is no draft.
@@ -427,7 +419,7 @@ class Composer(Column):
         self._index.refresh(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
-        """Search what was sent before; the text in the composer is what is looked for."""
+        """Search the sent messages for the text in the composer."""
         if not self._history:
             return
         if self._searching_history:
@@ -454,8 +446,8 @@ class Composer(Column):
         """The latest first, each once."""
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
-    @on(Popup.Chosen)
-    def take_clicked(self, event: Popup.Chosen) -> None:
+    @on(CompletionPopup.Chosen)
+    def take_clicked(self, event: CompletionPopup.Chosen) -> None:
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)

@@ -41,8 +41,17 @@ from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
 from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, CommandEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.entries.program_entries import CompactionEntry, InterventionEntry, NoticeEntry, TurnEndEntry
+from widgets.chat.entries.message_entries import (
+    AnswerEntry,
+    CommandEntry,
+    CompactionEntry,
+    InterventionEntry,
+    NoticeEntry,
+    QuestionEntry,
+    ReasoningEntry,
+    TurnEndEntry,
+    UserEntry,
+)
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry, call_target
 
@@ -70,7 +79,7 @@ class EntryBuilder:
     def __init__(self) -> None:
         self._events = 0
         self._turn = ""
-        """What keys of a response have in front, so that they are the same where but the end of a log was read."""
+        """Prefix of the keys of a response: the same if only the end of a log was read."""
         self._response = 0
         self._answer = ""
         self._reasoning = ""
@@ -197,7 +206,7 @@ class EntryBuilder:
         return [*changes, *kept]
 
     def _drop_stream(self) -> list[Change]:
-        """Take away what streamed in and was never recorded."""
+        """Remove streamed text that was never recorded."""
         changes = self._drops(kept=())
         self._forget_stream()
         return changes
@@ -233,7 +242,7 @@ class EntryBuilder:
         return changes
 
     def _assistant_discarded(self, event: AssistantMessage) -> list[Change]:
-        """An attempt that failed; attempts are recorded together with the one that succeeded."""
+        """Return the entry of a failed attempt; attempts are recorded together with the one that succeeded."""
         key = self._discarded.pop(0) if self._discarded else None
         if key is None and event.text:
             key = self._key("answer")
@@ -264,7 +273,7 @@ class EntryBuilder:
         return [PutEntry(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
-        """What a call says before it has a result."""
+        """Return the change for a call's text before it has a result."""
         entry = self._tools.get(update.call)
         if entry is None:
             return []
@@ -350,7 +359,7 @@ class EntryBuilder:
                 ]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[Change]:
-        """Take the edits of a step away: their files stand on its card."""
+        """Remove the edit calls of a step: their files are on its card."""
         changes: list[Change] = []
         for call in calls:
             entry = self._tools.get(call)
@@ -387,7 +396,7 @@ class EntryBuilder:
 
 
 def key_of(log: Iterable[Event], event_id: int) -> str:
-    """The key of the entry that a log's event is shown by; empty for one that is not shown."""
+    """Return the key of the entry that shows an event; empty for a hidden one."""
     builder, found = EntryBuilder(), ""
     for event in log:
         changes = builder.event(event)
@@ -397,7 +406,7 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
 
 
 def _told(event: Event, key: str) -> list[TranscriptEntry]:
-    """The entries of an event that says all by itself."""
+    """Return the entries of an event that needs no others."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))

@@ -54,7 +54,7 @@ _RULES: dict[str, str] = {
     "code-type": "color: $text-secondary;",
     "cursor": "background: $foreground 8%;",
 }
-"""What each role looks like; a role is the component class `chat--ROLE`."""
+"""CSS of each role; a role is the component class `chat--ROLE`."""
 
 COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
 
@@ -150,7 +150,6 @@ class TranscriptPainter:
     """Paints the rows of one widget under its theme."""
 
     def __init__(self, widget: "Widget") -> None:
-        """Make another one when the styles change."""
         self._widget = widget
         self._palette = TranscriptStyles(widget)
         self.missing_lexers: set[str] = set()
@@ -200,7 +199,7 @@ class TranscriptPainter:
         return strip
 
     def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
-        """A row of these lines, which stand as one block in the middle, sentences and keys wrapped if need be."""
+        """Return a row of these lines, which form a block in the middle; sentences and keys are wrapped if needed."""
         room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
         lines = [piece for line in lines for piece in _wrapped(line, room)]
         top = max(0, (height - len(lines)) // 2)

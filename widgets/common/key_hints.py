@@ -1,7 +1,7 @@
 """Key hints: keys and what they do, for dialogs and the footer."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -18,14 +18,40 @@ MAIN_BUTTON = 1
 """The mouse button that presses things; the others belong to the terminal."""
 
 
+class ClickTargets(Widget):
+    """A widget of clickable parts: a click counts where the button went down and up on the same part."""
+
+    _held: Hashable | None = None
+    """The part on which the mouse button went down."""
+
+    def target_at(self, event: events.MouseEvent) -> Hashable | None:
+        """Return the part under the mouse; None if there is none."""
+        raise NotImplementedError
+
+    async def click_target(self, target: Any) -> None:
+        """Act on a click on a part."""
+        raise NotImplementedError
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Remember where a click starts."""
+        self._held = self.target_at(event)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Act on the part under the mouse, unless the click began on another one."""
+        held, self._held = self._held, None
+        if held is not None and event.button == MAIN_BUTTON and held == self.target_at(event):
+            event.stop()
+            await self.click_target(held)
+
+
 class KeyHint(NamedTuple):
-    """What one key, or several together, do."""
+    """The description of one key, or of several together."""
 
     keys: str
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
     plain words."""
     words: str
-    """What happens: `open`, `go back`."""
+    """The effect: `open`, `go back`."""
     enabled: bool = True
 
     @property
@@ -67,19 +93,16 @@ Placed = tuple[int, int, KeyHint]
 """Row, column, hint."""
 
 
-class HintLine(Widget):
+class HintLine(ClickTargets):
     """Draws hints at the positions of `places`, and presses their keys when clicked."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
-    _held: tuple[KeyHint, str] | None = None
-    """The hint on which the mouse button went down, and its key there."""
 
     def places(self, width: int) -> Sequence[Placed]:
         """Return the position of each hint, from left to right and top to bottom."""
         raise NotImplementedError
 
     def render(self) -> Content:
-        """Render all rows."""
         rows: list[Content] = []
         for row, column, hint in self.places(self.content_size.width):
             while len(rows) <= row:
@@ -88,31 +111,22 @@ class HintLine(Widget):
             rows[row] += Content(" " * room) + hint.content(hovered=hint == self.hovered)
         return Content("\n").join(rows)
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember where a click starts."""
-        self._held = self._target_of(event)
-
-    def on_click(self, event: events.Click) -> None:
-        """Press the key under the mouse; a click that ends on another key presses none."""
-        held, self._held = self._held, None
-        if held is None or event.button != MAIN_BUTTON or held != self._target_of(event):
-            return
-        hint, key = held
+    async def click_target(self, target: tuple[KeyHint, str]) -> None:
+        """Press the key under the mouse."""
+        hint, key = target
         if key and hint.enabled:
-            event.stop()
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight what a click would press."""
-        target = self._target_of(event)
+        """Highlight the hint under the mouse."""
+        target = self.target_at(event)
         self.hovered = None if target is None else target[0]
 
     def on_leave(self) -> None:
-        """Remove the highlight."""
         self.hovered = None
 
-    def _target_of(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
-        """The hint under the mouse and its key there."""
+    def target_at(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
+        """Return the hint under the mouse and its key there."""
         offset = event.get_content_offset(self)
         if offset is None:
             return None
@@ -130,7 +144,6 @@ class KeyHints(HintLine):
     """
 
     def __init__(self, hints: Sequence[KeyHint]) -> None:
-        """Our own words only."""
         super().__init__()
         self.hints = tuple(hints)
 

@@ -21,15 +21,22 @@ class Choice:
     """An entry of a list, of one or more lines."""
 
     key: str
-    """What it stands for."""
+    """Identifies the choice."""
     label: Content
-    """What is shown."""
+    """The text in the list."""
     words: str
-    """What a search looks at."""
+    """The text that a search matches."""
 
 
 class SearchList(Vertical):
-    """A search field above a list of choices."""
+    """A search field above a list of choices.
+
+    Args:
+        placeholder: What can be searched for.
+        empty: Said where there is no choice at all.
+        unmatched: Said where none matches what was typed.
+        asks: The list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
+    """
 
     DEFAULT_CSS = """
     SearchList {
@@ -67,7 +74,7 @@ class SearchList(Vertical):
 
     @dataclass
     class Asked(Message):
-        """This is searched for elsewhere; what is found there are the choices."""
+        """The query is to be searched elsewhere; the results become the choices."""
 
         text: str
 
@@ -85,18 +92,8 @@ class SearchList(Vertical):
         empty: str = "There is nothing here.",
         unmatched: str = "Nothing matches.",
         asks: bool = False,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        """Make the list; all three texts are our own.
-
-        Args:
-            placeholder: what can be searched for.
-            empty: said where there is no choice at all.
-            unmatched: said where none matches what was typed.
-            asks: the list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
-            id: of the widget.
-        """
-        super().__init__(id=id)
+        super().__init__()
         self._empty = empty
         self._unmatched = unmatched
         self._asks = asks
@@ -109,13 +106,12 @@ class SearchList(Vertical):
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
-        """Field and list, or what is said in its place."""
+        """Compose the field and the list, or the text in their place."""
         yield self._field
         yield self._list
         yield self._nothing
 
     def on_mount(self) -> None:
-        """Focus the field."""
         self._field.focus()
 
     def set_query(self, text: str) -> None:

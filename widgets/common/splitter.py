@@ -14,7 +14,11 @@ _HANDLE = 3
 
 
 class Splitter(Widget):
-    """A row that can be dragged vertically, or a column that can be dragged horizontally."""
+    """A row that can be dragged vertically, or a column that can be dragged horizontally.
+
+    Args:
+        upright: Stands between panes that are side by side.
+    """
 
     DEFAULT_CSS = """
     Splitter {
@@ -37,22 +41,19 @@ class Splitter(Widget):
 
         @property
         def control(self) -> "Splitter":
-            """The line."""
             return self.splitter
 
     @dataclass
     class Dropped(Message):
-        """The line was let go."""
+        """The line was dropped."""
 
         splitter: "Splitter"
 
         @property
         def control(self) -> "Splitter":
-            """The line."""
             return self.splitter
 
     def __init__(self, *, upright: bool = False) -> None:
-        """`upright` stands between panes that are side by side."""
         super().__init__(classes="upright" if upright else "")
         self._upright = upright
 

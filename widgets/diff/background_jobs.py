@@ -1,15 +1,16 @@
 """Background work on the shown change: moved lines, white space, and the rest of the layout."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import texts_of
+from widgets.diff.diff_cursor import DiffCanvas, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
-from widgets.diff.diff_rows import texts_of
+from widgets.diff.display_cells import widest
 from widgets.diff.line_marks import moved_lines
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import left_out
 
@@ -22,34 +23,18 @@ _SHORT_LINES = 200
 _PAUSE = 0.004
 """Seconds left to keys and frames between two slices of a layout."""
 
-Job = Callable[[], Awaitable[None]]
-
 
 class BackgroundJobs:
-    """Runs background work on the shown change, one job of a kind at a time."""
+    """Runs background work on the shown change, one job of a kind at a time.
 
-    def __init__(
-        self,
-        sheet: DiffModel,
-        run: Callable[[str, Job], None],
-        redraw: Callable[[], None],
-        grown: Callable[[], None],
-        relayout: Callable[[], None],
-    ) -> None:
-        """Begin with nothing to do.
+    Args:
+        sheet: What is shown.
+        view: Runs the jobs, and hears of their results.
+    """
 
-        Args:
-            sheet: what is shown.
-            run: runs a job in the place of the one before under that name.
-            redraw: called when the lines look different.
-            grown: called when there are more of them, or wider ones.
-            relayout: called when other lines are to be shown.
-        """
+    def __init__(self, sheet: DiffModel, view: DiffCanvas) -> None:
         self._sheet = sheet
-        self._run = run
-        self._redraw = redraw
-        self._grown = grown
-        self._relayout = relayout
+        self._view = view
         self._waiting: dict[str, Job] = {}
         self._lexing: RenderContext | None = None
 
@@ -90,7 +75,7 @@ class BackgroundJobs:
     def start(self) -> None:
         """Start the waiting work."""
         for name, job in self._waiting.items():
-            self._run(name, job)
+            self._view.run_job(name, job)
         self._waiting.clear()
 
     async def _inspect(self, scene: RenderContext) -> None:
@@ -98,33 +83,33 @@ class BackgroundJobs:
         moved = await asyncio.to_thread(moved_lines, scene.diffs)
         if scene is self._sheet.scene and moved:
             scene.marks.moved = moved
-            self._redraw()
+            self._view.redraw()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
-        """Find what of a large change differs in white space alone, in a thread."""
+        """Find the whitespace-only changes of a large diff, on a thread."""
         found = await asyncio.to_thread(left_out, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found
-            self._relayout()
+            self._view.relayout()
 
     async def _lay_out_rest(self, layout: DiffLayout) -> None:
-        """Lay out what is not on view yet, a little at a time, and find out how wide all of it is, in a thread."""
+        """Lay out invisible rows in small pieces on a thread, and measure the width of all rows."""
         sheet = self._sheet
         while layout is sheet.rows and not layout.complete:
             layout.grow(seconds=LAYOUT_SLICE)
             await asyncio.sleep(_PAUSE)
         if layout is not sheet.rows:
             return
-        self._grown()
+        self._view.take_growth()
         if not sheet.wrap:
             cells = await asyncio.to_thread(widest, sheet.diffs, layout.segments)
             if layout is sheet.rows:
                 sheet.note_width(cells)
-                self._grown()
+                self._view.take_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
         while scene is self._sheet.scene and await scene.syntax.work():
-            self._redraw()
+            self._view.redraw()
         if self._lexing is scene:
             self._lexing = None
 

@@ -15,26 +15,24 @@ from typing import NamedTuple
 
 from app.proposals.text.line_comparison import Pair, pair_lines, pairs_in_order
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.hunk_lines import HunkRange, Side, line_of, lines_of, texts_of
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
+    AT_HEAD,
     BlankRow,
     CommentKind,
     CommentRow,
     ContextSegment,
     FileRow,
     FoldRow,
-    HunkRange,
     NoteRow,
     Row,
     Segment,
-    Side,
     SingleSegment,
     SourceLine,
     SpaceRow,
     SplitSegment,
     UnifiedSegment,
-    lines_of,
-    texts_of,
 )
 from widgets.diff.file_facts import file_notes
 from widgets.diff.white_space import HiddenWhitespace
@@ -115,15 +113,20 @@ class Comment:
 
 
 class _Comments:
-    """Where the user's remarks stand."""
+    """Places of the user's comments."""
 
     def __init__(self, comments: Sequence[Comment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """The remarks on each line."""
+        self.above: dict[SourceLine, list[CommentRow]] = {}
+        """What stands above the hunk that begins with a line."""
         self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
             row = CommentRow(comment.line.file, number, comment.text, comment.kind)
-            self.at[comment.line].append(row)
+            if comment.kind in AT_HEAD:
+                self.above.setdefault(comment.line, []).append(row)
+            else:
+                self.at[comment.line].append(row)
         for file, side, line in sorted(self.at):
             self._lines.setdefault((file, side), []).append(line)
 
@@ -228,6 +231,9 @@ class _Builder:
         if self.left_out.parts.get((file, index)) == ():
             yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
             return
+        if not above and self.comments.above:
+            for remark in self.comments.above.get(SourceLine(file, *line_of(hunk, 0)), ()):
+                yield self.words(remark, hunk.new_start, index)
         if self.shape.split:
             whole: Segment = SplitSegment(file, index, hunk, self._pairs(file, hunk), above=above)
         else:
@@ -250,7 +256,7 @@ class _Builder:
         return pair_lines(*texts_of(self.diffs[file], hunk))
 
     def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
-        """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
+        """Yield the rows of a hunk with comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
             for line in self.comments.lines(file, side, lines_of(hunk, side)):
@@ -290,7 +296,7 @@ def arrange(
 def _wrapped(
     segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
-    """Segments whose lines take as many rows as they need; long ones come in pieces."""
+    """Yield segments whose lines take as many rows as they need; long ones in pieces."""
     for segment in segments:
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment

@@ -47,6 +47,12 @@ COMPONENTS: Final = {
     "diff--finding-bar",
     "diff--known-finding",
     "diff--known-finding-bar",
+    "diff--held",
+    "diff--held-bar",
+    "diff--untold",
+    "diff--untold-bar",
+    "diff--unheld",
+    "diff--unheld-bar",
     "diff--asked",
     "diff--asked-bar",
     "diff--message",
@@ -69,7 +75,7 @@ COMPONENTS: Final = {
 
 DIFF_CSS: Final = (
     """
-DiffSurface {
+DiffView {
     background: $background;
     color: $foreground;
     scrollbar-size-vertical: 0;
@@ -112,6 +118,12 @@ DiffSurface {
     & > .diff--finding-bar { color: $text-error; background: $error 14%; text-style: bold; }
     & > .diff--known-finding { color: $foreground 70%; }
     & > .diff--known-finding-bar { color: $text-warning; }
+    & > .diff--held { color: $foreground 70%; }
+    & > .diff--held-bar { color: $text-success; }
+    & > .diff--untold { color: $foreground 70%; }
+    & > .diff--untold-bar { color: $foreground 40%; }
+    & > .diff--unheld { color: $foreground; background: $warning 14%; }
+    & > .diff--unheld-bar { color: $text-warning; background: $warning 14%; text-style: bold; }
     & > .diff--asked { color: $foreground 70%; }
     & > .diff--asked-bar { color: $text-accent; }
     & > .diff--message { color: $foreground 60%; }
@@ -145,6 +157,7 @@ DiffSurface {
         & > .diff--match-current { text-style: bold underline; }
         & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
         & > .diff--finding, & > .diff--finding-bar { background: transparent; color: ansi_red; }
+        & > .diff--unheld, & > .diff--unheld-bar { background: transparent; color: ansi_yellow; }
     }
 }
 """

@@ -1,5 +1,6 @@
 """The cursor of the diff preview: its row, and how the view scrolls with it."""
 
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple, Protocol
 
 from textual.geometry import Offset
@@ -14,6 +15,10 @@ MARGIN = 3
 
 _NO_LINES = 20
 """More rows than ever follow each other without a line of a file among them: heads, folds, notes."""
+
+
+Job = Callable[[], Awaitable[None]]
+"""Background work, as a function that begins it."""
 
 
 class CursorView(Protocol):
@@ -40,6 +45,28 @@ class CursorView(Protocol):
 
     def cursor_moved(self) -> None:
         """Called after the cursor moved to another row."""
+
+
+class DiffCanvas(Protocol):
+    """The view of a diff as its search, its picked lines and its background work see it."""
+
+    def search_changed(self) -> None:
+        """Called when a search begins or has its result."""
+
+    def run_job(self, name: str, job: Job) -> None:
+        """Run a job in the place of the one before under that name."""
+
+    def redraw(self) -> None:
+        """Draw the lines again, which look different now."""
+
+    def repaint(self) -> None:
+        """Draw everything again."""
+
+    def take_growth(self) -> None:
+        """Called when the layout has more lines, or wider ones."""
+
+    def relayout(self) -> None:
+        """Lay out again: other lines are to be shown."""
 
 
 class CursorBookmark(NamedTuple):

@@ -34,7 +34,7 @@ class RowPart(NamedTuple):
     """The row, from 0."""
     row: Row
     part: int
-    """Which line of a wrapped row, from 0."""
+    """Index of the terminal line within a wrapped row, from 0."""
 
 
 class Landmarks:
@@ -51,7 +51,7 @@ class Landmarks:
         """Row of each remark."""
 
     def note(self, row: int, segment: Segment) -> None:
-        """Add what begins at a row."""
+        """Add the landmarks of a segment at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
                 self.files.append(row)
@@ -107,7 +107,6 @@ class DiffLayout:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows."""
         return self._rows[-1]
 
     @property

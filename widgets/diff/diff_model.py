@@ -6,12 +6,13 @@ from dataclasses import replace
 from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from app.review.hunk_lines import lines_of, text_of
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import LineRow, NoteRow, Row, SourceLine, lines_of, text_of
+from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
+from widgets.diff.display_cells import widest
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
-from widgets.diff.line_measuring import widest
 from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import SyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace
@@ -29,7 +30,7 @@ LAYOUT_SLICE = 0.004
 
 
 class DiffModel:
-    """Holds what is shown and how, and computes its layout."""
+    """Holds the shown diff and its view settings, and computes its layout."""
 
     def __init__(self) -> None:
         self.proposal: Proposal | None = None
@@ -39,10 +40,10 @@ class DiffModel:
         self.plain_text = False
         """Whether plain lines are shown, without a cursor."""
         self.message = ""
-        """What is said in the middle, where nothing else is shown."""
+        """Message in the middle of an empty preview."""
         self.comments: tuple[Comment, ...] = ()
         self.notes: tuple[NoteRow, ...] = ()
-        """What stands above the first file, under what the proposal says itself."""
+        """Notes above the first file, below those of the proposal."""
         self.shape = DiffShape()
         self.split_wanted: bool | None = None
         """Whether the two sides shall stand side by side; None goes by the width."""
@@ -53,9 +54,9 @@ class DiffModel:
         self.space_key = ""
         """The key that turns that, as notes name it."""
         self.spaces: HiddenWhitespace | None = None
-        """What can be left out of the change; None as long as nobody has looked."""
+        """Changes that can be hidden; None as long as they are not computed."""
         self.left_out = HiddenWhitespace()
-        """What is left out of it."""
+        """Changes that are hidden now."""
         self.scene = RenderContext()
         self.rows = DiffLayout()
         self._numbers: Mapping[int, int] = {}
@@ -170,10 +171,11 @@ class DiffModel:
         return number
 
     def _left_out(self) -> HiddenWhitespace:
-        """What is left out now, of hunks that nobody has opened and nobody has remarked on."""
+        """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
-        return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])
+        remarked = [comment.line for comment in self.comments if comment.kind not in AT_HEAD]
+        return self.spaces.but(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""

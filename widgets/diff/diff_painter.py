@@ -14,9 +14,8 @@ from textual.strip import Strip
 from widgets.diff.code_painter import CodePainter
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, SpaceRow
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display, wrap_words
 from widgets.diff.file_facts import file_facts, file_name, file_sign
-from widgets.diff.line_measuring import wrap_words
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import space_words
 
@@ -32,7 +31,15 @@ _NOTES = {
 }
 """A sign and a colour for each kind of note."""
 
-_COMMENTS = {"remark": "comment", "finding": "finding", "known": "known-finding", "asked": "asked"}
+_COMMENTS = {
+    "remark": "comment",
+    "finding": "finding",
+    "known": "known-finding",
+    "asked": "asked",
+    "held": "held",
+    "unheld": "unheld",
+    "untold": "untold",
+}
 
 _SEARCHED_LINES = 400
 """How far above the end of a fold its definition is looked for."""
@@ -172,10 +179,13 @@ class FrameState(NamedTuple):
 
 
 class LineRenderer:
-    """Renders the lines of a diff view."""
+    """Renders the lines of a diff view.
+
+    Args:
+        look_up: Knows the style of component classes laid over each other.
+    """
 
     def __init__(self, sheet: DiffModel, look_up: StyleOf) -> None:
-        """`look_up` knows the style of component classes laid over each other."""
         self._sheet = sheet
         self._look_up = look_up
         self._painter = DiffPainter(sheet.scene, self.style)
@@ -234,7 +244,7 @@ class LineRenderer:
         return strip
 
     def _words_at(self, y: int, message: str, frame: FrameState) -> Strip | None:
-        """The line of a message in the middle of the view that stands there."""
+        """Return the line of a message in the middle of the view; None elsewhere."""
         lines = wrap(display(message).text, max(1, frame.width - 2))
         at = y - (frame.height // 2 - len(lines) // 2)
         if not 0 <= at < len(lines):

@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from app.proposals.values.models import FileDiff, Hunk
-
-Side = Literal["old", "new"]
-"""Which text of a file a line belongs to."""
+from app.proposals.values.models import Hunk
+from app.review.hunk_lines import HunkRange, Side
 
 
 class SourceLine(NamedTuple):
@@ -22,47 +20,6 @@ class SourceLine(NamedTuple):
     side: Side
     line: int
     """From 0."""
-
-
-class HunkRange(NamedTuple):
-    """The lines of a part of a hunk."""
-
-    old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
-
-
-def lines_of(hunk: Hunk | HunkRange, side: Side) -> range:
-    """Return the line numbers of a hunk on one side."""
-    if side == "old":
-        return range(hunk.old_start, hunk.old_start + hunk.old_count)
-    return range(hunk.new_start, hunk.new_start + hunk.new_count)
-
-
-def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the removed and the added lines of a hunk."""
-    return (
-        diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
-        diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
-    )
-
-
-def text_of(diff: FileDiff, side: Side) -> Sequence[str]:
-    """Return the old or the new text of a file."""
-    return diff.old if side == "old" else diff.new
-
-
-def number_of(hunk: Hunk, side: Side, line: int) -> int:
-    """Return the index of a changed line in its hunk, removed lines before added ones."""
-    return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
-
-
-def line_of(hunk: Hunk, number: int) -> tuple[Side, int]:
-    """Return the changed line of a hunk with this index."""
-    if number < hunk.old_count:
-        return "old", hunk.old_start + number
-    return "new", hunk.new_start + number - hunk.old_count
 
 
 class LineRow(NamedTuple):
@@ -138,8 +95,11 @@ class FoldRow(NamedTuple):
     """Whether some of them are unchanged but for white space, which is left out."""
 
 
-CommentKind = Literal["remark", "finding", "known", "asked"]
-"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside."""
+CommentKind = Literal["remark", "finding", "known", "asked", "held", "unheld", "untold"]
+"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside; and at
+the head of a hunk what notices if it is missing, that nothing does, or that it can't be told."""
+AT_HEAD: tuple[CommentKind, ...] = ("held", "unheld", "untold")
+"""Those that stand above the hunk on whose first line they are."""
 
 
 class CommentRow(NamedTuple):

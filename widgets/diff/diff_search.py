@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
@@ -16,10 +16,11 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import Side, text_of
 from widgets.diff.code_painter import find_occurrences
-from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import LineRow, Side, SourceLine, row_of, text_of
+from widgets.diff.diff_rows import LineRow, SourceLine, row_of
 
 
 class SearchBar(Horizontal):
@@ -59,7 +60,7 @@ class SearchBar(Horizontal):
             self.query = query
 
     def compose(self) -> ComposeResult:
-        """What it is, where one types, and the ways out."""
+        """Compose the label, the field and the close keys."""
         yield Static(Content.styled("Search", "bold $text-accent"))
         yield Input(select_on_focus=True)
         yield Static(Content("Enter goes there · Esc ends"), id="search-keys")
@@ -86,7 +87,6 @@ class SearchBar(Horizontal):
         self.post_message(SearchBar.Finished(event.value))
 
     def action_leave(self) -> None:
-        """End the search."""
         self.remove_class("shown")
         self.field.value = ""
         self.post_message(SearchBar.Finished(""))
@@ -94,8 +94,6 @@ class SearchBar(Horizontal):
 
 SEARCHED_AT_ONCE = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
-
-Job = Callable[[], Awaitable[None]]
 
 
 class SearchMatch(NamedTuple):
@@ -162,23 +160,18 @@ def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) 
 
 
 class DiffSearch:
-    """The query, its matches, and the match that the cursor was last moved to."""
+    """The query, its matches, and the match that the cursor was last moved to.
 
-    def __init__(
-        self, sheet: DiffModel, cursor: DiffCursor, run: Callable[[Job], None], changed: Callable[[], None]
-    ) -> None:
-        """Look for nothing.
+    Args:
+        sheet: Its change is searched, and its scene shows what was found.
+        cursor: From it on the first is looked for.
+        view: Runs the search of a large change, and hears of the result.
+    """
 
-        Args:
-            sheet: its change is searched, and its scene shows what was found.
-            cursor: from it on the first is looked for.
-            run: runs the search of a large change in the place of the one before.
-            changed: called when a search begins or has its result.
-        """
+    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
         self._sheet = sheet
         self._cursor = cursor
-        self._run = run
-        self._changed = changed
+        self._view = view
         self.forget()
 
     def forget(self) -> None:
@@ -191,7 +184,7 @@ class DiffSearch:
         self.running = False
         """Whether a thread is at it."""
         self.current: int | None = None
-        """Which of the found lines the cursor was sent to last."""
+        """Index of the match that the cursor was moved to last."""
         self.wanted_step = 0
         """The step that was wanted before there was a result."""
 
@@ -203,10 +196,10 @@ class DiffSearch:
         scene.found = None
         self.running = bool(query) and sum(len(diff.new) for diff in diffs) > SEARCHED_AT_ONCE
         if self.running:
-            self._run(partial(self._search_beside, diffs, query))
+            self._view.run_job("search", partial(self._search_beside, diffs, query))
         else:
             self.found, self.matches = _found_and_counted(diffs, query)
-        self._changed()
+        self._view.search_changed()
 
     async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
         """Search in a thread, which ends early if something else is searched for meanwhile."""
@@ -217,7 +210,7 @@ class DiffSearch:
         found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
         if wanted():
             self.running, self.found, self.matches = False, found, matches
-            self._changed()
+            self._view.search_changed()
 
     def step(self, by: int) -> SearchMatch | None:
         """The next line that was found, or the one before (-1); at first, the first from the cursor on."""

@@ -1,29 +1,35 @@
-"""The keys and the mouse of the diff preview: they move, fold, search, pick lines and point."""
+"""The diff preview: shows a change, and what keys and the mouse do to it."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from rich.style import Style
 from textual import events
 from textual.binding import BindingType
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
 
 from app.keys.actions import bindings
-from app.proposals.values.models import HunkState
+from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.review.hunk_lines import line_of
+from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.diff_messages import (
-    AskWanted,
-    CommentWanted,
-    ComparisonWanted,
-    ExternalDiffWanted,
-    FilesWanted,
-    HunkClicked,
-    NoteClicked,
-    NothingUnseen,
-    OrderWanted,
-    SearchWanted,
-)
-from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow, line_of
-from widgets.diff.diff_surface import DiffSurface
-from widgets.diff.line_selection import PickedLines, line_at, word_at
-from widgets.diff.seen_lines import go_to_unseen
+from widgets.common.text_colours import selection_style
+from widgets.diff.background_jobs import BackgroundJobs
+from widgets.diff.diff_arrangement import Comment, DiffShape
+from widgets.diff.diff_colours import COMPONENTS, DIFF_CSS
+from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
+from widgets.diff.diff_layout import DiffLayout
+from widgets.diff.diff_model import DiffModel
+from widgets.diff.diff_painter import FrameState, LineRenderer
+from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
+from widgets.diff.diff_search import DiffSearch
+from widgets.diff.line_selection import LineSelection, PickedLines, copied_text, line_at, word_at
+from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
 SIDE_STEP = 8
 """Cells scrolled to the side at a time."""
@@ -46,56 +52,437 @@ _STATE_CELLS = 2
 """Cells before a line that say what becomes of its hunk."""
 
 
-class DiffView(DiffSurface, can_focus=True):
-    """A change over several files, of any size, that takes the focus."""
+class _LatestMessage(Message):
+    """A message of which only the newest counts."""
 
+    def can_replace(self, message: Message) -> bool:
+        """Whether it is of the same kind."""
+        return type(message) is type(self)
+
+
+class DiffView(ScrollView, can_focus=True):
+    """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    DEFAULT_CSS = DIFF_CSS
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
+
+    class ViewMoved(_LatestMessage):
+        """The cursor, the scroll position, the layout or the search result has changed."""
+
+    class CameOnScreen(_LatestMessage):
+        """Some lines were on the screen for the first time."""
+
+    class NothingUnseen(Message):
+        """There is no unseen place to go to."""
+
+    @dataclass
+    class HunkClicked(Message):
+        """The user clicked the state of a hunk."""
+
+        hunk: str
+
+    @dataclass
+    class NoteClicked(Message):
+        """The user clicked or opened a note that can be ticked."""
+
+        key: str
+
+    @dataclass
+    class CommentWanted(Message):
+        """The user wants to comment on a line."""
+
+        line: SourceLine
+
+    class AskWanted(Message):
+        """The user wants to ask about the hunk, or to see its thread."""
+
+    class SearchWanted(Message):
+        """The user wants to search."""
+
+    class OrderWanted(Message):
+        """The user wants the files in the other order: by risk or by path."""
+
+    class FilesWanted(Message):
+        """The user wants to focus, show or hide the list of files."""
+
+    @dataclass
+    class ExternalDiffWanted(Message):
+        """The user wants to see a file in their own diff program."""
+
+        proposal: str
+        path: str
+
+    class ComparisonWanted(Message):
+        """The user wants to compare with the version before, or to go back."""
 
     has_external_diff = False
     """Whether a diff program of the user's is known."""
     _held: tuple[int, bool] | None = None
     """The row on which the mouse button went down, and whether it did so on the state of its hunk."""
 
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self.sheet = DiffModel()
+        self.canvas = LineRenderer(self.sheet, self._look_up)
+        self.cursor = DiffCursor(self.sheet, self)
+        self.picking = LineSelection(self.sheet, self.cursor, self)
+        self.search = DiffSearch(self.sheet, self.cursor, self)
+        self.on_screen = SeenRecorder(self.sheet, self)
+        self.drawn: Callable[[], None] = lambda: None
+        """Called whenever some of it has been painted."""
+        self._background = BackgroundJobs(self.sheet, self)
+        self._frame: FrameState | None = None
+        self._size_in_sight = Size(0, 0)
+        """The last size that was not empty."""
+        self._to_read = 0
+        """How many of the plain lines have to be read."""
+        self._goes_to_hunk = False
+        """Whether the cursor is to go to the first hunk once there is a layout."""
+
+    # What is shown
+
+    @property
+    def rows(self) -> DiffLayout:
+        """Return the layout of the rows."""
+        return self.sheet.rows
+
+    @property
+    def diffs(self) -> tuple[FileDiff, ...]:
+        """Return the shown file diffs."""
+        return self.sheet.diffs
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The proposal that is shown."""
+        return self.sheet.proposal
+
+    @property
+    def room(self) -> int:
+        """Terminal lines on view; out of sight, as many as there were."""
+        return self.scrollable_content_region.height or self._size_in_sight.height
+
+    @property
+    def split(self) -> bool:
+        """Return whether the two sides are side by side."""
+        return self.sheet.is_split(self.size.width)
+
+    @property
+    def unread(self) -> int | None:
+        """The first terminal line that was never on screen, of the plain lines that have to be read."""
+        if not self.sheet.plain_text:
+            return None
+        last = self.rows.line_of(self._to_read) if self._to_read < self.rows.rows else self.rows.height
+        return self.on_screen.first_unpainted(max(1, last))
+
+    def show(
+        self,
+        proposal: Proposal,
+        diffs: Sequence[FileDiff],
+        *,
+        extra: Sequence[NoteRow] = (),
+        versions: bool = False,
+        seen: SeenLines | None = None,
+    ) -> None:
+        """Show a change. Position, folds, search and seen lines are kept if the same proposal is shown.
+
+        `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
+        proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
+        before; it is added to.
+        """
+        same = self.sheet.shows(proposal)
+        bookmark = self.cursor.bookmark() if same else CursorBookmark(None, 0)
+        if not same:
+            self._forget()
+        self.sheet.show(proposal, diffs, versions=versions)
+        if not same and not versions:
+            self.sheet.fold_generated()
+        self.sheet.notes = tuple(extra)
+        self.on_screen.begin(self.on_screen.seen if seen is None else seen)
+        self._background.find_moved_lines()
+        self._lay_out(bookmark._replace(row=self.sheet.row_in_new_diffs(bookmark.row)))
+        if not same:
+            self.scroll_to(0, 0, animate=False, immediate=True)
+            self._goes_to_hunk = True
+            self._go_to_first_hunk()
+        self.refresh_bindings()
+        if self.search.query:
+            self.search.start(self.search.query)
+
+    def clear(self, message: str = "") -> None:
+        """Show nothing but a line of words in the middle."""
+        self.sheet.clear(message)
+        self._show_no_diff()
+
+    def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
+        """Show plain lines instead of a diff (a command that asks to be run); `to_read` of them must be seen."""
+        self._to_read = to_read
+        self.sheet.clear(plain_text=notes)
+        self._show_no_diff()
+        self.scroll_to(0, 0, animate=False, immediate=True)
+
+    def _show_no_diff(self) -> None:
+        self.cursor.number = 0
+        self._forget()
+        self._lay_out(CursorBookmark(None, 0))
+
+    def _forget(self) -> None:
+        """Forget everything that belongs to the change that was shown before."""
+        self.sheet.forget()
+        self.search.forget()
+        self.picking.start = None
+        self.on_screen.begin()
+        self.refresh_bindings()
+
+    def _go_to_first_hunk(self) -> None:
+        if self._goes_to_hunk and self.rows.rows:
+            self._goes_to_hunk = False
+            self.cursor.number = self.sheet.first_hunk()
+
+    def go_to_waiting(self) -> None:
+        """Put the cursor on the next hunk that waits, unless it is on one; from the end on to the first."""
+        hunk = self.cursor.hunk
+        if hunk is not None and hunk.state is HunkState.PENDING:
+            return
+        places = [
+            (file, number)
+            for file, diff in enumerate(self.diffs)
+            for number, one in enumerate(diff.change.hunks)
+            if one.state is HunkState.PENDING
+        ]
+        rows = [row for place in places if (row := self.rows.row_of_hunk(*place)) is not None]
+        if rows:
+            self.cursor.go_to(next((row for row in rows if row > self.cursor.number), rows[0]))
+
+    def set_left_out(self, hunks: frozenset[str]) -> None:
+        """Mark the hunks that an approval would not write."""
+        self.sheet.scene.left_out = hunks
+        self.on_screen.count_anew()
+        self.repaint()
+
+    def set_comments(self, comments: Sequence[Comment]) -> None:
+        """Show these remarks under their lines."""
+        if tuple(comments) != self.sheet.comments:
+            self.sheet.comments = tuple(comments)
+            self.relayout()
+
+    def set_extra(self, notes: Sequence[NoteRow]) -> None:
+        """Replace the notes above the first file."""
+        at_top = not self.scroll_offset.y
+        self.sheet.notes = tuple(notes)
+        self.relayout()
+        if at_top and self.cursor.number < self.room:
+            self.scroll_to(y=0, animate=False, immediate=True)
+
+    def set_split(self, split: bool | None) -> None:
+        """Show the sides side by side or not, whatever the width; None decides by the width."""
+        self.sheet.split_wanted = split
+        self.relayout()
+
+    def set_wrap(self, wrap: bool) -> None:
+        """Wrap long lines, or scroll them."""
+        self.sheet.wrap = wrap
+        self.scroll_to(x=0, animate=False, immediate=True)
+        self.relayout()
+
+    def set_white_space(self, shown: bool) -> None:
+        """Show whitespace-only changes, or hide those without meaning."""
+        self.sheet.white_space = shown
+        self.sheet.shape = replace(self.sheet.shape, spaces=frozenset())
+        self._background.find_space_changes()
+        self.relayout()
+
+    # Layout
+
+    def reshape(self, shape: DiffShape) -> None:
+        """Show more of the change, or less."""
+        self.sheet.shape = shape
+        self.relayout()
+
+    def show_spaces(self, file: int, hunk: int) -> None:
+        """Show a hunk whole that is without its white space, by its indices."""
+        self.reshape(self.sheet.shape.with_spaces(self.diffs[file].change.hunks[hunk].id))
+
+    def relayout(self) -> None:
+        """Lay out again, with the cursor on the same line at the same height."""
+        self._lay_out(self.cursor.bookmark())
+
+    def _lay_out(self, bookmark: CursorBookmark) -> None:
+        self.picking.start = None
+        # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
+        size = self.size if self.size.width else self._size_in_sight
+        number = self.sheet.lay_out(size, bookmark.row)
+        self.on_screen.reset()
+        self.cursor.number = self.rows.nearest(self.cursor.number if bookmark.row is None else number)
+        if bookmark.row is not None and self.rows.rows:
+            self.fit()
+            line = self.rows.line_of(self.cursor.number)
+            self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
+        self._go_to_first_hunk()
+        self._background.finish_layout()
+        self.sheet.measure()
+        self.fit()
+        self.repaint()
+
+    def fit(self) -> None:
+        """Set the scroll range to the present lines and their width."""
+        self.virtual_size = self.sheet.size
+
+    def take_growth(self) -> None:
+        """Take more lines, or wider ones, into the scroll range."""
+        self.fit()
+        self.post_message(self.ViewMoved())
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Fit the rows to the new width."""
+        self._size_in_sight = event.size
+        if event.size.width != self.sheet.scene.width:
+            self.relayout()
+
+    # Drawing
+
+    def _look_up(self, classes: tuple[str, ...]) -> Style:
+        if classes[-1] == "screen--selection":
+            return self.canvas.style(classes[:-1]) + selection_style(self)
+        return self.get_visual_style(*classes).rich_style
+
+    def notify_style_update(self) -> None:
+        """Drop drawn rows after a change of colours."""
+        super().notify_style_update()
+        self.canvas.recheck_styles()
+
+    def redraw(self) -> None:
+        """Redraw every line."""
+        self.canvas.clear_strips()
+        self.refresh()
+
+    def repaint(self) -> None:
+        """Redraw everything, and report the position."""
+        self.redraw()
+        self.post_message(self.ViewMoved())
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw, and record what was on the screen."""
+        self._frame = frame = self._look()
+        try:
+            strips = super().render_lines(crop)
+        finally:
+            self._frame = None
+        if crop.height:
+            self._after_drawing(frame.top + crop.y, frame.top + crop.y + crop.height)
+        return strips
+
+    def _look(self) -> FrameState:
+        """The state that the next lines are drawn in."""
+        (x, y), (width, height) = self.scroll_offset, self.size
+        self.sheet.scene.scroll = 0 if self.sheet.wrap else x
+        cursor = "" if self.sheet.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
+        return FrameState(y, width, height, self.cursor.number, cursor, self.picking.lit, self.text_selection)
+
+    def render_line(self, y: int) -> Strip:
+        """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
+        positions."""
+        if self._frame is None:
+            return self.canvas.render_line(y, self._look(), offsets=True)
+        return self.canvas.render_line(y, self._frame)
+
+    def _after_drawing(self, first: int, last: int) -> None:
+        """Record what was on the screen, and start work that must not delay the first frame."""
+        if self.on_screen.note(first, last, self.scroll_offset.y):
+            self.post_message(self.CameOnScreen())
+        if self._background.after_frame():
+            self.call_later(self._background.start)
+        self.drawn()
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.redraw()
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected source text, without line numbers and signs."""
+        return copied_text(self.rows, self.sheet.scene, selection), "\n"
+
+    def run_job(self, name: str, job: Job) -> None:
+        """Run a job in the place of the one before under that name."""
+        self.run_worker(job, group=name, exclusive=True, exit_on_error=False, description=name)
+
+    # Cursor
+
+    def cursor_moved(self) -> None:
+        """Redraw the selection up to the cursor, and report the new position."""
+        if self.picking.start is not None:
+            self.redraw()
+        self.post_message(self.ViewMoved())
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Report the new position."""
+        super().watch_scroll_y(old_value, new_value)
+        self.post_message(self.ViewMoved())
+
+    def on_focus(self) -> None:
+        """Show the cursor as active."""
+        self.cursor.refresh()
+
+    def on_blur(self) -> None:
+        """Show the cursor as resting."""
+        self.cursor.refresh()
+
+    # Search
+
+    def search_changed(self) -> None:
+        """Show the state of the search, and go to the wanted match."""
+        self.repaint()
+        if not self.search.running and self.search.wanted_step:
+            self.go_to_match(self.search.wanted_step)
+
+    def go_to_match(self, by: int) -> None:
+        """Go to the next line that was found (1), or to the one before (-1)."""
+        hit = self.search.step(by)
+        if hit is None:
+            return
+        if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
+            self.show_spaces(hit.line.file, hit.hunk)
+        row = self.cursor.find(hit.row)
+        shown = None if row is None else self.rows.row(row)
+        if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
+            hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
+            self.reshape(
+                shape.with_file(hit.line.file) if hit.hunk is not None else shape.with_unchanged(hit.line, hunks)
+            )
+            row = self.cursor.find(hit.row)
+        self.repaint()
+        if row is not None:
+            self.cursor.go_to(row)
+
     # Moving
 
     def action_cursor_down(self) -> None:
-        """Next row."""
         self.cursor.step(1)
 
     def action_cursor_up(self) -> None:
-        """Previous row."""
         self.cursor.step(-1)
 
     def action_page_down(self) -> None:
-        """Next page."""
         self.cursor.page(1)
 
     def action_page_up(self) -> None:
-        """Previous page."""
         self.cursor.page(-1)
 
     def action_top(self) -> None:
-        """First row."""
         self.cursor.to_top()
 
     def action_bottom(self) -> None:
-        """Last row."""
         self.cursor.to_end()
 
     def action_next_hunk(self) -> None:
-        """Next hunk."""
         self.cursor.jump("hunks", 1)
 
     def action_previous_hunk(self) -> None:
-        """Previous hunk."""
         self.cursor.jump("hunks", -1)
 
     def action_next_file(self) -> None:
-        """Next file."""
         self.cursor.jump("files", 1)
 
     def action_previous_file(self) -> None:
-        """Previous file."""
         self.cursor.jump("files", -1)
 
     def action_next_unseen(self) -> None:
@@ -107,7 +494,7 @@ class DiffView(DiffSurface, can_focus=True):
         looked_at = bool(sheet.diffs) and not sheet.versions
         place = next(unseen.below(self.cursor.file, self.cursor.row), None) if looked_at else None
         if place is None:
-            self.post_message(NothingUnseen())
+            self.post_message(self.NothingUnseen())
             return
         if place.file in sheet.shape.collapsed:
             self.reshape(sheet.shape.with_file(place.file))
@@ -148,11 +535,11 @@ class DiffView(DiffSurface, can_focus=True):
         self.reshape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
-        """Show the whole files, or only what is around the hunks."""
+        """Show the whole files, or only the surroundings of the hunks."""
         self.reshape(self.sheet.shape.toggle_all())
 
     def action_open(self) -> None:
-        """Open or close what the cursor stands on: a fold, a long line, a file, a remark, a comment."""
+        """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
         shape = self.sheet.shape
         match self.cursor.row:
             case FoldRow():
@@ -165,11 +552,11 @@ class DiffView(DiffSurface, can_focus=True):
             case FileRow(file=file):
                 self.reshape(shape.toggle_file(file))
             case NoteRow(key=key) if key:
-                self.post_message(NoteClicked(key))
+                self.post_message(self.NoteClicked(key))
             case CommentRow(kind="remark"):
                 self.action_comment()
             case CommentRow(kind="asked"):
-                self.post_message(AskWanted())
+                self.post_message(self.AskWanted())
             case _:
                 pass
 
@@ -179,11 +566,12 @@ class DiffView(DiffSurface, can_focus=True):
         """Remark on the line at the cursor."""
         line = self.cursor.source_line
         if line is not None and self._takes_comments:
-            self.post_message(CommentWanted(line))
+            self.post_message(self.CommentWanted(line))
 
     @property
     def _takes_comments(self) -> bool:
-        """Whether the model will get to read them: on what waits, and as it is, not on what changed in it."""
+        """Return whether the model will read comments on what is shown: on a waiting proposal, not on a
+        comparison."""
         return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -194,38 +582,35 @@ class DiffView(DiffSurface, can_focus=True):
 
     def action_toggle_files(self) -> None:
         """The list of files."""
-        self.post_message(FilesWanted())
+        self.post_message(self.FilesWanted())
 
     def action_toggle_order(self) -> None:
         """The files by need, or by path."""
-        self.post_message(OrderWanted())
+        self.post_message(self.OrderWanted())
 
     def action_external_diff(self) -> None:
         """The file at the cursor by the user's own diff program."""
         if self.proposal is not None and self.diffs:
-            self.post_message(ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file].change.path))
+            self.post_message(self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file].change.path))
 
     def title_of(self, action: str) -> str | None:
-        """What an action means now: nothing to offer where no diff program is set."""
+        """Return the title of an action at this moment; None where no diff program is set."""
         return None if action == "external_diff" and not self.has_external_diff else ""
 
     def action_toggle_versions(self) -> None:
         """The earlier version against this one."""
-        self.post_message(ComparisonWanted())
+        self.post_message(self.ComparisonWanted())
 
     # Search
 
     def action_search(self) -> None:
-        """Search in the diff."""
         if self.diffs:
-            self.post_message(SearchWanted())
+            self.post_message(self.SearchWanted())
 
     def action_search_next(self) -> None:
-        """Next match."""
         self.go_to_match(1)
 
     def action_search_previous(self) -> None:
-        """Previous match."""
         self.go_to_match(-1)
 
     # Picking lines
@@ -235,11 +620,11 @@ class DiffView(DiffSurface, can_focus=True):
         self.picking.toggle()
 
     def action_pick_down(self) -> None:
-        """Pick the next line, too."""
+        """Extend the selection to the next line."""
         self.picking.extend(1)
 
     def action_pick_up(self) -> None:
-        """Pick the line before, too."""
+        """Extend the selection to the line before."""
         self.picking.extend(-1)
 
     def picked(self) -> PickedLines | None:
@@ -287,7 +672,7 @@ class DiffView(DiffSurface, can_focus=True):
         if not is_line and not (on_state and isinstance(row, SpaceRow)):
             self.action_open()
         elif on_state and (hunk := self.cursor.hunk) is not None and hunk.state is HunkState.PENDING:
-            self.post_message(HunkClicked(hunk.id))
+            self.post_message(self.HunkClicked(hunk.id))
 
     def _select(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)

@@ -1,4 +1,4 @@
-"""The files of a change, one a line, above the diff: what happens to each, and which of them were looked at."""
+"""The list of changed files above the diff: the operation on each, and whether it was looked at."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from app.keys.actions import bindings
 from app.proposals.values.models import FileDiff, HunkState
-from widgets.diff.diff_surface import DiffSurface
+from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
 
 WORTH_A_LIST = 3
@@ -26,7 +26,7 @@ _LEAST_DIFF = 3
 
 
 class FileList(ScrollView, can_focus=True):
-    """Lists the files of what a diff view shows; the one at the view's cursor is lit."""
+    """Lists the files of the shown diff; the one at the cursor is highlighted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("files")]
     DEFAULT_CSS = """
@@ -45,7 +45,7 @@ class FileList(ScrollView, can_focus=True):
     class Left(Message):
         """The user has found the file and wants to go on in the diff."""
 
-    def __init__(self, view: DiffSurface) -> None:
+    def __init__(self, view: DiffView) -> None:
         super().__init__(id="files")
         self.view = view
         self.wanted: bool | None = None
@@ -88,7 +88,6 @@ class FileList(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One file."""
         number = y + self.scroll_offset.y
         width = self.scrollable_content_region.width
         style = self.view.get_visual_style
@@ -131,11 +130,9 @@ class FileList(ScrollView, can_focus=True):
     # Keys and mouse
 
     def action_cursor_down(self) -> None:
-        """The next file."""
         self.view.cursor.go_to_file(min(self._current + 1, len(self._shown) - 1))
 
     def action_cursor_up(self) -> None:
-        """The file before."""
         self.view.cursor.go_to_file(max(0, self._current - 1))
 
     def action_hide(self) -> None:

@@ -1,29 +1,29 @@
 """Picking lines out of a diff: from where it began to the cursor, or by a selection with the mouse."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from textual.geometry import Offset
 from textual.selection import Selection
 
 from app.proposals.stack.hunk_splitting import LineNumbers
+from app.review.hunk_lines import Side
+from app.review.seen import changed_lines
 from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
-from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row, Side
+from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row
 from widgets.diff.display_cells import display
 from widgets.diff.render_context import RenderContext
-from widgets.diff.seen_lines import changed_lines
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
 """A name, a number, or signs that stand together."""
 
 
 def copied_text(layout: DiffLayout, scene: RenderContext, selection: Selection) -> str:
-    """What the selected terminal lines say, wrapped lines joined again.
+    """Return the text of the selected terminal lines, with wrapped lines joined again.
 
     Tabs stay tabs. An unsafe character is copied as the glyph that was seen: what is pasted into a shell holds no
     escape sequence.
@@ -82,7 +82,7 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
 
 
 def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:
-    """The word at an offset as the mouse tells it: drawn character and terminal line."""
+    """Return the word at a mouse offset: drawn character and terminal line."""
     found = _source_at(layout, scene, offset)
     if found is None:
         return None
@@ -125,16 +125,16 @@ class PickedLines:
     hunks: frozenset[str]
     """Ids of the hunks that they are of."""
     whole: frozenset[str]
-    """Those of them of which all lines were picked."""
+    """Ids of the hunks whose lines were all picked."""
 
 
 class LineSelection:
     """Knows the lines that the next Space is about."""
 
-    def __init__(self, sheet: DiffModel, cursor: DiffCursor, repaint: Callable[[], None]) -> None:
+    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
         self._sheet = sheet
         self._cursor = cursor
-        self._repaint = repaint
+        self._view = view
         self.start: int | None = None
         """The row from which on lines are picked, up to the cursor."""
 
@@ -151,14 +151,14 @@ class LineSelection:
         """Begin to pick at a row, or stop it."""
         if row != self.start and self._sheet.diffs:
             self.start = row
-            self._repaint()
+            self._view.repaint()
 
     def toggle(self) -> None:
         """Begin to pick at the cursor, or stop it."""
         self.set_start(None if self.start is not None else self._cursor.number)
 
     def extend(self, step: int) -> None:
-        """Pick the next line, too, or the one before (-1)."""
+        """Extend the selection to the next line, or to the one before (-1)."""
         if self.start is None:
             self.set_start(self._cursor.number)
         self._cursor.move_to(self._cursor.number + step)

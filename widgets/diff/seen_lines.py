@@ -1,145 +1,21 @@
-"""What of a change was on screen: whole lines by the rows that were drawn, long ones by the characters.
+"""Records which changed lines were on the screen: rows as a whole, long lines by the drawn characters.
 
 A line is known by its hunk and its number in it, the removed lines before the added ones, so that what was seen stays
 seen when a re-base moves the hunk.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from textual.widget import Widget
 
-from app.proposals.values.models import Hunk, HunkState
+from app.review.hunk_lines import Side, line_of, number_of
+from app.review.seen import SeenLines, changed_lines
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import FileRow, LineRow, Row, Side, SourceLine, line_of, number_of, row_of
-from widgets.diff.display_cells import Span
+from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of
 from widgets.diff.render_context import RenderContext
-
-
-def changed_lines(hunk: Hunk) -> int:
-    """Removed and added lines."""
-    return hunk.old_count + hunk.new_count
-
-
-class SeenLines:
-    """What of one proposal's lines has been on screen."""
-
-    def __init__(self) -> None:
-        self.files: set[str] = set()
-        """Paths of files without hunks whose head was drawn."""
-        self.count = 0
-        """How often something came on screen for the first time."""
-        self.lines = 0
-        """Lines that were seen."""
-        self._lines: dict[str, bytearray] = {}
-        """By hunk, one byte for each of its lines: whether all that matters of it was drawn."""
-        self._left: dict[str, int] = {}
-        """By hunk, how many of these are still 0."""
-        self._parts: dict[tuple[str, int], list[Span]] = {}
-        """The characters drawn of lines that were drawn in part, in order, apart from each other."""
-
-    # Taking in
-
-    def note_file(self, path: str) -> None:
-        """The head of a file without hunks was drawn."""
-        if path not in self.files:
-            self.files.add(path)
-            self.count += 1
-
-    def note(self, hunk: Hunk, number: int) -> None:
-        """A line was drawn from its first to its last changed character."""
-        lines = self._lines.get(hunk.id)
-        if lines is None:
-            lines = self._lines[hunk.id] = bytearray(changed_lines(hunk))
-            self._left[hunk.id] = len(lines)
-        if number < len(lines) and not lines[number]:
-            lines[number] = 1
-            self._left[hunk.id] -= 1
-            self._parts.pop((hunk.id, number), None)
-            self.count += 1
-            self.lines += 1
-
-    def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
-        """These characters of a line were drawn; `wanted` are those that have to be before it counts as seen."""
-        if self.is_seen(hunk, number):
-            return
-        before = self._parts.get((hunk.id, number), [])
-        spans = _joined(before, drawn)
-        if spans != before:
-            self._parts[hunk.id, number] = spans
-            self.count += 1
-        if _first_gap(spans, wanted) is None:
-            self.note(hunk, number)
-
-    def inherit(self, whole: Hunk, part: Hunk) -> None:
-        """A hunk was cut: what was seen of it has been seen of the part."""
-        for number in range(changed_lines(part)):
-            if self.is_seen(whole, number_of(whole, *line_of(part, number))):
-                self.note(part, number)
-
-    # Asking
-
-    def is_seen(self, hunk: Hunk, number: int) -> bool:
-        """Whether a line was seen."""
-        lines = self._lines.get(hunk.id)
-        return lines is not None and number < len(lines) and bool(lines[number])
-
-    def unseen(self, hunk: Hunk) -> int:
-        """How many of its lines were not."""
-        return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
-
-    def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
-        """How many of the lines of those hunks that wait and are not left out were not seen, and all of them."""
-        missing = of = 0
-        get = self._left.get
-        for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
-            if hunk.state is HunkState.PENDING and hunk.id not in left_out:
-                lines = hunk.old_count + hunk.new_count
-                left = get(hunk.id)
-                of += lines
-                missing += lines if left is None else left
-        return missing, of
-
-    def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
-        """The first of its lines from `start` on that was not seen."""
-        if start >= changed_lines(hunk):
-            return None
-        lines = self._lines.get(hunk.id)
-        found = start if lines is None else lines.find(0, start)
-        return None if found < 0 else found
-
-    def missing(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
-        """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
-        gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
-        return gap if gap is not None else wanted[0][0] if wanted else 0
-
-
-def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
-    """The spans with one more; those that touch become one."""
-    start, end = new
-    if start >= end:
-        return list(spans)
-    before = [span for span in spans if span[1] < start]
-    after = [span for span in spans if span[0] > end]
-    touching = spans[len(before) : len(spans) - len(after)]
-    if touching:
-        start, end = min(start, touching[0][0]), max(end, touching[-1][1])
-    return [*before, (start, end), *after]
-
-
-def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
-    """The first wanted character that is in none of the spans."""
-    for start, end in wanted:
-        at = start
-        for low, high in spans:
-            if low <= at < high:
-                at = high
-        if at < end:
-            return at
-    return None
-
 
 _BESIDE = 4
 """Cells left of an unseen place that are shown with it."""
@@ -156,7 +32,7 @@ class UnseenLine(NamedTuple):
 
 
 class UnseenLines:
-    """Counts what of a scene was not seen, and finds it.
+    """Counts and finds the unseen lines of a diff.
 
     Hunks that are left out, and those that were decided while others wait, don't count.
     """
@@ -179,7 +55,7 @@ class UnseenLines:
         return self._counted[file]
 
     def note(self, row: LineRow, lines: int) -> None:
-        """So many of the lines on a row of a hunk have been seen now."""
+        """Record that `lines` more lines on a row of a hunk have been seen."""
         if row.hunk is None or row.file not in self._counted:
             return
         if self._scene.counts(self._scene.diffs[row.file].change.hunks[row.hunk]):
@@ -187,7 +63,7 @@ class UnseenLines:
             self._counted[row.file] = missing - lines, of
 
     def below(self, file: int, row: Row | None) -> Iterator[UnseenLine]:
-        """What is unseen, from a row of a file on, and from the end on to the first."""
+        """Yield the unseen lines from a row of a file to the end, then from the beginning."""
         diffs = self._scene.diffs
         start_hunk, start_number = self._place_of(file, row)
         for index in (*range(file, len(diffs)), *range(file + 1)):
@@ -241,7 +117,7 @@ _PROBES = 3
 
 
 class SeenRecorder:
-    """Watches what a widget draws of a sheet."""
+    """Records what a widget draws of a diff."""
 
     def __init__(self, sheet: DiffModel, widget: Widget) -> None:
         self._sheet = sheet
@@ -255,7 +131,7 @@ class SeenRecorder:
         self.unseen = UnseenLines(sheet.scene, self.seen)
 
     def begin(self, seen: SeenLines | None = None) -> None:
-        """Another change is shown, or the same as it is now; `seen` is what of it was on screen before."""
+        """Begin to record a change; `seen` are its lines that were on the screen before."""
         self.seen = SeenLines() if seen is None else seen
         self.reset()
         self.count_anew()
@@ -274,7 +150,8 @@ class SeenRecorder:
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 
     def note(self, first: int, last: int, top: int) -> bool:
-        """Take in a frame whose first line is `top`, of which these lines were drawn; whether any was unseen."""
+        """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
+        unseen."""
         sheet, seen = self._sheet, self.seen
         if self._painted_at != sheet.scene.scroll:
             self._painted_at = sheet.scene.scroll
@@ -286,9 +163,9 @@ class SeenRecorder:
         return seen.count != before
 
     def _newly_visible(self, first: int, last: int, top: int) -> list[int]:
-        """Those lines that are visible for the first time.
+        """Return the lines that are visible for the first time.
 
-        Textual draws a widget whole although another lies over a part of it (a toast, a scrollbar), although only a
+        Textual draws a whole widget although another covers a part of it (a toast, a scrollbar), although only a
         strip of it is on the screen, and dimmed behind a dialog.
         """
         lines, widget = self._painted, self._widget
@@ -308,7 +185,7 @@ class SeenRecorder:
         return visible
 
     def _note_line(self, line: int) -> None:
-        """Take in what stands on a terminal line."""
+        """Record the line on a terminal line."""
         _, row, part = self._sheet.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change

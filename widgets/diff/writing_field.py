@@ -26,28 +26,27 @@ async def _as_it_is(text: str) -> str:
 
 
 class WritingArea(TextArea):
-    """A text area whose keys to send and to close are the field's."""
+    """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
 
     class SendPressed(Message):
-        """The text is to be handed on."""
+        """The user wants to send the text."""
 
     class ClosePressed(Message):
-        """The field is to go away."""
+        """The user wants to close the field."""
 
     def __init__(self, send_title: str) -> None:
-        """An empty area; `send_title` is what the footer calls sending here."""
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
         self.pasted: Pasted = _as_it_is
 
     def title_of(self, action: str) -> str:
-        """What a key means here, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return self._send_title if action == "send" else ""
 
     async def on_key(self, event: events.Key) -> None:
-        """Enter sends, before the text takes it; one that came in one read with other keys is a part of the text."""
+        """Send on Enter, before the text gets it; an Enter that was read together with other keys is text."""
         if event.key != "enter" or isinstance(event, JoinedKey):
             return
         bound = self.screen.active_bindings.get(event.key)
@@ -57,7 +56,7 @@ class WritingArea(TextArea):
             await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """What is typed while it is found out what was pasted comes after it."""
+        """Keep keys typed during the examination of a paste behind it."""
         event.prevent_default()
         event.stop()
         text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
@@ -69,7 +68,6 @@ class WritingArea(TextArea):
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self.selection
         self.replace("\n", start, end, maintain_selection_offset=False)
 
@@ -79,7 +77,11 @@ class WritingArea(TextArea):
 
 
 class WritingField(Vertical):
-    """A titled text area, with the keys that send the text and close the field."""
+    """A titled text area, with the keys that send the text and close the field.
+
+    Args:
+        verb: Says what sending does, for the hint.
+    """
 
     DEFAULT_CSS = """
     WritingField {
@@ -109,50 +111,39 @@ class WritingField(Vertical):
     """
 
     @dataclass
-    class Typed(Message):
+    class FieldMessage(Message):
+        """A message about the text of a field."""
+
+        field: "WritingField"
+        subject: str
+
+        @property
+        def control(self) -> "WritingField":
+            return self.field
+
+    @dataclass
+    class Typed(FieldMessage):
         """The text is different now."""
 
-        field: "WritingField"
-        subject: str
         text: str
 
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
-
     @dataclass
-    class Sent(Message):
+    class Sent(FieldMessage):
         """The user sent the text."""
 
-        field: "WritingField"
-        subject: str
         text: str
 
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
-
     @dataclass
-    class Closed(Message):
-        """The user left; the draft is kept by whoever listens."""
+    class Closed(FieldMessage):
+        """The user closed the field; the listener keeps the draft."""
 
-        field: "WritingField"
-        subject: str
         draft: str
 
-        @property
-        def control(self) -> "WritingField":
-            """The field."""
-            return self.field
-
     def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
-        """`verb` says what sending does, for the hint."""
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
-        """What the text is about: whatever `is_open` was given."""
+        """Key of the item that the text is about."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="writing--title", markup=False)
@@ -161,7 +152,7 @@ class WritingField(Vertical):
         yield KeyHints(self._hints({}))
 
     def take_pastes(self, pasted: Pasted) -> None:
-        """Have somebody say what is inserted for a pasted text."""
+        """Set the function that returns the text to insert for a paste."""
         self.query_one(WritingArea).pasted = pasted
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
@@ -183,7 +174,7 @@ class WritingField(Vertical):
         return self.has_class("shown")
 
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
-        """Show the field, empty or with a draft, and let the user type."""
+        """Show the field, empty or with a draft, and focus it."""
         self.subject = subject
         self.query_one(".writing--title", Static).update(title)
         lines = self.query_one(".writing--context", Static)
@@ -196,7 +187,7 @@ class WritingField(Vertical):
         self.screen.set_focus(area)
 
     def close(self) -> str:
-        """Hide the field; gives back what was typed."""
+        """Hide the field; return its text."""
         draft = self.query_one(WritingArea).text
         self.remove_class("shown")
         return draft

@@ -1,6 +1,6 @@
-"""The panel below the diff for side questions and their answers; nothing typed in it decides.
+"""Side questions and their answers: the threads by hunk, and the panel below the diff.
 
-All of it can be done while a turn runs and decisions are closed.
+Nothing typed in the panel decides, and all of it can be done while a turn runs and decisions are closed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,26 +14,124 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.agent.updates import Recorded, SideUpdate
-from app.conversation.events import EventBase, SideExchange, ThreadAnchor
+from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
+from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, side_exchanges
+from app.conversation.token_totals import TokenTotals
 from app.keys.actions import bindings
 from app.keys.keymap import first_key
 from app.proposals.values.models import FileDiff, Hunk
-from widgets.chat.composer_field import Editor
+from app.review.hunk_lines import Side, lines_of
+from app.review.review_state import ReviewState
+from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
-from widgets.chat.folded_pastes import ComposerDraft
-from widgets.chat.markdown.styled_lines import shorten
+from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
+from widgets.chat.markdown.styled_lines import seconds, shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
+from widgets.common.figures import format_dollars, format_tokens
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.diff.diff_rows import CommentRow, Side, SourceLine, lines_of
+from widgets.diff.diff_rows import CommentRow, SourceLine
 from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
 from widgets.review.preview_controller import PreviewController
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import safe
-from widgets.review.side_threads import SideThreads
+
+_WAITING = "Waiting for the answer …"
+_UNANSWERED = "No answer came of it. Ask again if you still want to know."
+
+
+class SideThreads:
+    """All known side questions with their answers."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, SideExchange] = {}
+        """By the question's uid, in the order in which they were asked."""
+        self._streamed: dict[str, str] = {}
+        """Text streamed so far for open questions, by question."""
+
+    def load(self, events: Iterable[EventBase]) -> None:
+        """Add stored questions of a proposal."""
+        for exchange in side_exchanges(events):
+            known = self._known.get(exchange.question.uid)
+            if known is None or known.answer is None:
+                self._known[exchange.question.uid] = exchange
+
+    def take(self, update: SideUpdate) -> ThreadAnchor | None:
+        """Handle an update; return the place of its question, if known."""
+        match update:
+            case Recorded(event=SideQuestion() as question):
+                self._known[question.uid] = SideExchange(question)
+                self._streamed[question.uid] = ""
+                return question.place
+            case Recorded(event=SideAnswer() as answer):
+                self._streamed.pop(answer.question, None)
+                return self._answered(answer)
+            case SideStreamed(question=uid, text=text) if uid in self._streamed:
+                self._streamed[uid] += text
+                return self._known[uid].question.place
+            case SideDiscarded(question=uid, over=over) if uid in self._streamed:
+                self._streamed[uid] = ""
+                if over:
+                    del self._streamed[uid]
+                return self._known[uid].question.place
+        return None
+
+    def _answered(self, answer: SideAnswer) -> ThreadAnchor | None:
+        known = self._known.get(answer.question)
+        if known is None:
+            return None
+        self._known[answer.question] = SideExchange(known.question, answer)
+        return known.question.place
+
+    def of(self, place: ThreadAnchor) -> list[SideExchange]:
+        """Return the questions at a place, oldest first."""
+        return [one for one in self._known.values() if one.question.place == place]
+
+    def awaited(self, place: ThreadAnchor) -> str:
+        """The uid of the question there that is out; empty if none is."""
+        return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
+
+    def on(self, proposal: str) -> list[SideExchange]:
+        """Return the questions about a proposal."""
+        return [one for one in self._known.values() if one.question.proposal == proposal]
+
+    def entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
+        """A thread as it is read."""
+        return [entry for one in self.of(place) for entry in self._entries(one)]
+
+    def _entries(self, one: SideExchange) -> list[TranscriptEntry]:
+        uid, answer = one.question.uid, one.answer
+        entries: list[TranscriptEntry] = [UserEntry(f"asked{uid}", one.question.text)]
+        if answer is None:
+            if text := self._streamed.get(uid, ""):
+                return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
+            return [*entries, NoticeEntry(f"note{uid}", _WAITING if uid in self._streamed else _UNANSWERED)]
+        if answer.text.strip():
+            state = "truncated" if answer.state == "failed" else answer.state
+            entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
+        elif answer.state == "interrupted":
+            entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
+        if answer.note:
+            entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
+        if took := took_of(answer):
+            entries.append(NoticeEntry(f"took{uid}", took))
+        return entries
+
+
+def took_of(answer: SideAnswer) -> str:
+    """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
+    spent = TokenTotals().add(answer.usage)
+    facts = (format_tokens(spent), format_dollars(spent), seconds(answer.duration) if answer.usage else "")
+    return " · ".join(fact for fact in facts if fact)
+
+
+def as_feedback(one: SideExchange) -> str:
+    """Return a question and its answer as the user's words, with their authors named."""
+    quoted = "\n".join(f"> {line}".rstrip() for line in one.answered.splitlines())
+    subject = one.question.subject
+    return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"
+
 
 _MOST_PICKED = 200
 """Picked lines that go out with a question; of more, the first."""
@@ -45,7 +143,7 @@ _SLICE = 0.004
 
 @dataclass(frozen=True, slots=True)
 class PanelTopic:
-    """What a side question is about."""
+    """The subject of a side question."""
 
     place: ThreadAnchor
     words: str
@@ -54,12 +152,18 @@ class PanelTopic:
     """The lines that the user picked, with their signs."""
 
 
-class Answers(Transcript, can_focus=False):
+class ThreadTranscript(Transcript, can_focus=False):
     """The side thread; it scrolls while the field has the focus."""
 
 
 class AskPanel(Column):
-    """A side thread about a hunk, and the field for the next question."""
+    """A side thread about a hunk, and the field for the next question.
+
+    Args:
+        state: What the review shows.
+        diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
+        preview: Says which diff is on the screen.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("asking")]
     DEFAULT_CSS = """
@@ -69,8 +173,8 @@ class AskPanel(Column):
         background: $surface;
         &.shown { display: block; }
         &.-thread { height: 1fr; min-height: 8; }
-        Answers { display: none; height: 1fr; background: $surface; }
-        &.-thread Answers { display: block; }
+        ThreadTranscript { display: none; height: 1fr; background: $surface; }
+        &.-thread ThreadTranscript { display: block; }
         .asking--title {
             height: 1;
             padding: 0 1;
@@ -93,18 +197,11 @@ class AskPanel(Column):
 
     @dataclass
     class FeedbackWanted(Message):
-        """What was asked and answered last is to become feedback."""
+        """The last question and answer are to become feedback."""
 
         place: ThreadAnchor
 
     def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
-        """Show nothing yet.
-
-        Args:
-            state: What the review shows.
-            diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
-            preview: Says which diff is on the screen.
-        """
         super().__init__(id="asking")
         self.threads = SideThreads()
         self._state = state
@@ -119,13 +216,12 @@ class AskPanel(Column):
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = Editor(self._steer)
-        self._answers = Answers()
+        self._answers = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
-        """What is being written, by thread."""
+        """Unsent questions, by thread."""
         self._waits = self._answered = self._had_keys = False
 
     def compose(self) -> ComposeResult:
-        """From top to bottom."""
         yield Static(classes="asking--title", markup=False)
         yield self._answers
         yield self._editor
@@ -198,14 +294,14 @@ class AskPanel(Column):
         return PanelTopic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
 
     def _marked_at_cursor(self) -> ThreadAnchor | None:
-        """Return the place of the thread whose mark the cursor is on, if no lines are picked."""
+        """Return the place of the thread whose mark is under the cursor, if no lines are selected."""
         row = self._view.cursor.row
         if not isinstance(row, CommentRow) or self._view.picking.start is not None:
             return None
         return self._marked.get(self._view.sheet.comments[row.comment])
 
     def go_to_sought(self) -> None:
-        """Move the cursor to the thread that was to be shown, if its hunk is laid out by now."""
+        """Move the cursor to the requested thread, if its hunk is laid out."""
         place = self._sought
         if place is None or not self._view.diffs or self._state.current != place.proposal:
             return
@@ -223,7 +319,7 @@ class AskPanel(Column):
             self._view.cursor.go_to(row)
 
     def _open(self, topic: PanelTopic) -> None:
-        """Show a thread and let the user write; restore a draft that was left there."""
+        """Show a thread and focus the field; restore its draft."""
         self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
         self._put_aside()
         self.topic = topic
@@ -278,7 +374,7 @@ class AskPanel(Column):
         self.call_after_refresh(lambda: self._view.cursor.move_to(self._view.cursor.number))
 
     def show_marks(self) -> None:
-        """Put a mark at each hunk that something was asked about, and at the first for what was asked of the file."""
+        """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
         threads: dict[ThreadAnchor, list[SideExchange]] = {}
         for one in () if self._preview.comparing else self.threads.on(self._state.current):
             threads.setdefault(one.question.place, []).append(one)
@@ -305,7 +401,7 @@ class AskPanel(Column):
         return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
-        """Put it away; what is being written stays with its thread."""
+        """Close the panel; an unfinished question stays with its thread."""
         self._put_aside()
         self._sought = None
         self.topic = None
@@ -362,7 +458,7 @@ class AskPanel(Column):
     # Keys
 
     def title_of(self, action: str) -> str:
-        """What a key means now, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return "Stop" if action == "close" and self._waits else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -384,12 +480,11 @@ class AskPanel(Column):
         self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
 
     def action_newline(self) -> None:
-        """Start a new line."""
         start, end = self._editor.selection
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_undo(self) -> None:
-        """Take back what was typed last."""
+        """Undo the last typed text."""
         self._editor.undo()
 
     def action_close(self) -> None:

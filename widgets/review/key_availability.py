@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 
 from app.proposals.values.models import ProposalState
+from app.review.review_state import ReviewState
+from app.review.verdicts import Confirm, can_be_approved, verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
-from widgets.review.review_state import ReviewState
-from widgets.review.verdicts import Confirm, can_be_approved, verbs
 
 GRACE_SECONDS = 0.5
 """How long decision keys are dead after what they would decide has changed."""
@@ -16,10 +16,13 @@ _TOO_EARLY = "That came before this was on the screen, and decided nothing. Look
 
 
 class GracePeriod:
-    """A moment in which keys are ignored after the thing that they would decide on has changed."""
+    """A moment in which keys are ignored after the thing that they would decide on has changed.
+
+    Args:
+        clock: Gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
         self._clock = clock
         self._subject: Hashable = None
         self._since = clock() - GRACE_SECONDS
@@ -27,7 +30,7 @@ class GracePeriod:
         """Why it is not open, and what to do, if it isn't."""
 
     def watch(self, subject: Hashable) -> bool:
-        """Note what would be decided now; return whether it is new."""
+        """Set the subject of the next decision; return whether it is new."""
         if subject == self._subject:
             return False
         self._subject = subject
@@ -35,7 +38,7 @@ class GracePeriod:
         return True
 
     def restart(self, why: str) -> None:
-        """Begin the grace period anew, with the same subject."""
+        """Restart the grace period for the same subject."""
         self.why = why
         self._since = self._clock()
 
@@ -46,10 +49,13 @@ class GracePeriod:
 
 
 class Readiness:
-    """Everything that keeps a key from deciding on something that the user has not seen."""
+    """Everything that keeps a key from deciding on something that the user has not seen.
+
+    Args:
+        clock: Gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
         self.guard = GracePeriod(clock)
         """Over decisions: what would be written, and the question that is open."""
         self.choice_guard = GracePeriod(clock)
@@ -109,7 +115,7 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "send_findings"})
+CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence"})
 """Actions that have to do with the checks of what is shown."""
 
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
@@ -129,9 +135,9 @@ _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": 
 
 
 def title_now(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
-    """What a key means at this moment, if that is not what its action is called; else an empty string.
+    """Return the title of a key at this moment; empty for the usual title of its action.
 
-    None is for a key that would only say why it does nothing.
+    None means that the key would only say why it does nothing.
     """
     if question is not None:
         return _ANSWERS.get(action, "")
@@ -173,6 +179,12 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
     return _has_something(action, state)
 
 
+def _has_findings(state: ReviewState) -> bool:
+    """Whether checks speak against what is shown, or nothing notices a hunk of it."""
+    checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
+    return (checked is not None and bool(checked.new_failures)) or (evidence is not None and bool(evidence.unheld))
+
+
 def _has_something(action: str, state: ReviewState) -> bool:
     """Whether an action has something to act on while nothing else comes first."""
     checked = state.checks.get(state.current)
@@ -180,8 +192,7 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
         case "send_findings":
-            to_write = state.proposal is not None and not state.proposal.on_disk
-            return checked is not None and bool(checked.new_failures) and to_write
+            return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
         case "next_origin":
             return state.origins.has_several
         case "undo":
@@ -193,6 +204,6 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "approve_all" | "deny_all":
             return bool(state.waiting)
         case _:
-            chooses = action in ("toggle_hunk", "toggle_file")
+            chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
             dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
             return state.queue_position(state.current) > 0 and not dead

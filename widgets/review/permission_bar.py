@@ -17,15 +17,15 @@ from textual.strip import Strip
 
 from app.keys.actions import in_scope
 from app.keys.keymap import first_key, keys_of
+from app.review.review_state import ReviewState
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
-from widgets.common.key_hints import MAIN_BUTTON
-from widgets.diff.line_measuring import wrap_words
+from widgets.common.key_hints import ClickTargets
+from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, QUIET, chip, covered, folder_words, safe
 
 ALONE_SECONDS = 0.6
@@ -33,7 +33,7 @@ ALONE_SECONDS = 0.6
 
 _ANSWERS = ("approve", "deny", "allow_session")
 _WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
-"""What yes and no are called, where that is something else than to allow and to deny."""
+"""Labels of yes and no for kinds of requests where they are not allow and deny."""
 _SHARE = 0.4
 """Of the height of the terminal, which what is asked may take."""
 _TOO_EARLY = "It came before this was on the screen."
@@ -51,8 +51,15 @@ class _Typed(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class PermissionBar(ComposerQuestion):
-    """The whole permission request, and the keys of the empty composer that answer it."""
+class PermissionBar(ComposerQuestion, ClickTargets):
+    """The whole permission request, and the keys of the empty composer that answer it.
+
+    Args:
+        review: Has the questions, and takes the answers.
+        composer: Whose keys answer.
+        is_beside: Tells whether the review is on the screen beside the chat.
+        clock: Gives monotonic seconds.
+    """
 
     DEFAULT_CSS = """
     PermissionBar {
@@ -67,8 +74,6 @@ class PermissionBar(ComposerQuestion):
 
     alone_seconds = ALONE_SECONDS
     """For how long nothing may follow a key that answers."""
-    _held: str | None = None
-    """The action of the chip on which the mouse button went down."""
 
     def __init__(
         self,
@@ -78,14 +83,6 @@ class PermissionBar(ComposerQuestion):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            review: Has the questions, and takes the answers.
-            composer: Whose keys answer.
-            is_beside: Tells whether the review is on the screen beside the chat.
-            clock: Gives monotonic seconds.
-        """
         super().__init__()
         self._review = review
         self._state = review.state
@@ -121,7 +118,7 @@ class PermissionBar(ComposerQuestion):
         self.refresh(layout=True)
 
     def lose_picture(self) -> None:
-        """Let no key answer before all this was painted anew."""
+        """Ignore keys until the request has been painted again."""
         self.sight.lose()
         self.refresh()
 
@@ -150,7 +147,7 @@ class PermissionBar(ComposerQuestion):
         return strips
 
     def on_resize(self) -> None:
-        """It is drawn otherwise now."""
+        """Redraw for the new size."""
         self.sight.lose()
         self.refresh()
 
@@ -213,7 +210,7 @@ class PermissionBar(ComposerQuestion):
         return keys_of(next(one for one in in_scope("review") if one.handler == action), self._review.keymap)
 
     def _can(self, action: str) -> bool:
-        """Whether an action answers what is asked."""
+        """Return whether an action answers the question."""
         shown = self._shown
         if shown is None:
             return False
@@ -239,7 +236,7 @@ class PermissionBar(ComposerQuestion):
         return False
 
     def _answer_of(self, event: events.Key) -> str:
-        """What a key would answer; empty if it begins no answer."""
+        """Return the answer of a key; empty if it begins none."""
         vim = self._composer.editor.vim
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.inserts):
             return ""
@@ -260,12 +257,12 @@ class PermissionBar(ComposerQuestion):
 
     @property
     def _is_seen(self) -> bool:
-        """Whether all that is asked was on the screen when the key or click came."""
+        """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival(self.app)
         return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
 
     def _decide(self) -> None:
-        """Nothing has followed the key."""
+        """Answer: no other key followed."""
         typed, editor = self._typed, self._composer.editor
         self._forget()
         if typed is None or self._shown is None or self._shown[0] != typed.key:
@@ -282,16 +279,11 @@ class PermissionBar(ComposerQuestion):
 
     # Mouse
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Remember the chip on which a click begins."""
-        self._held = event.style.meta.get(ACTION)
+    def target_at(self, event: events.MouseEvent) -> str | None:
+        """Return the action of the chip under the mouse."""
+        return event.style.meta.get(ACTION)
 
-    def on_click(self, event: events.Click) -> None:
-        """A click on a chip answers at once, if it stood there for a moment."""
-        action, self._held = self._held, None
-        shown = self._shown
-        if action is None or shown is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
-            return
-        event.stop()
-        if self.guard.is_over and self._is_seen:
-            self._review.answer_by_name(shown[0], action)
+    async def click_target(self, target: str) -> None:
+        """Answer at once, if the chip stood there for a moment."""
+        if (shown := self._shown) is not None and self.guard.is_over and self._is_seen:
+            self._review.answer_by_name(shown[0], target)

@@ -1,27 +1,27 @@
 """Controls what the diff pane shows of the current item, so that a key never decides on anything else."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from textual.content import Content
-from textual.message import Message
 
 from app.proposals.risk.edited_file import sort_by_path
+from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.check_words import placed_findings
-from widgets.review.chosen_hunks import pending_among
-from widgets.review.review_messages import AnswersWanted, DiffsWanted, VersionsWanted
-from widgets.review.review_state import ReviewState
-from widgets.review.review_wording import QUIET, confirmation_notes, safe
+from widgets.review.evidence_words import placed_evidence, with_unheld
+from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
+from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
 from widgets.review.review_writing import placed, top_notes
 
 Written = tuple[tuple[object, ...], ...]
-"""What an approval would write, as a value to compare."""
+"""The versions that an approval would write, as a comparable value."""
 
 
 def written_versions(changes: Sequence[FileChange]) -> Written:
-    """Return what an approval of these changes would write, in whatever order they are shown."""
+    """Return the versions that an approval of these changes would write."""
     return tuple(
         (
             change.path,
@@ -43,14 +43,17 @@ def _decided_more(before: Proposal, now: Proposal) -> bool:
 
 
 class PreviewController:
-    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request."""
+    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
 
-    def __init__(self, state: ReviewState, pane: DiffPane, post: Callable[[Message], object]) -> None:
-        """`post` takes the messages that ask for diffs."""
+    Args:
+        host: Takes the messages that ask for diffs.
+    """
+
+    def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewHost) -> None:
         self._state = state
         self._pane = pane
         self._view = pane.view
-        self._post = post
+        self._host = host
         self.comparing = False
         """Whether two versions are compared instead of showing what would be written."""
         self.title_is_cut = False
@@ -59,7 +62,7 @@ class PreviewController:
         self.by_path = False
         """Whether the user wants the files by path, rather than what deserves eyes first."""
         self.diffs: tuple[FileDiff, ...] = ()
-        """Those of the shown proposal, in the order in which they are shown."""
+        """Diffs of the shown proposal, in the order on screen."""
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
@@ -74,13 +77,13 @@ class PreviewController:
             self._view.clear("Nothing to review yet. What the model proposes appears here.")
         else:
             self._view.clear(f"Loading {proposal.id} …")
-            self._post(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsWanted(proposal.id))
 
     def update_shown(self) -> None:
         """Show the current revision of the shown proposal."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._diffs_of:
-            self._post(DiffsWanted(proposal.id))
+            self._host.post_message(DiffsWanted(proposal.id))
 
     def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
@@ -93,8 +96,12 @@ class PreviewController:
 
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
+        diffs = with_unheld(diffs, state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
-        self.diffs = tuple(sort_by_path(diffs, [diff.change.path for diff in diffs], order))
+        by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
+        if not self.by_path:
+            by_need.sort(key=lambda diff: not any(one.kind is ReasonKind.UNHELD for one in diff.reasons))
+        self.diffs = tuple(by_need)
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_lines(proposal)
@@ -105,11 +112,11 @@ class PreviewController:
         self.show_choice()
 
     def toggle_order(self) -> str:
-        """Show the files in the other order, with the cursor on the same line; says which that is."""
+        """Show the files in the other order, with the cursor on the same line; return the name of the order."""
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
-        return "Files by path." if self.by_path else "Files in the order of what deserves eyes."
+        return "Files by path." if self.by_path else "Files by risk."
 
     def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
@@ -120,7 +127,7 @@ class PreviewController:
     def compare_versions(self, proposal: Proposal) -> bool:
         """Show the version before against this one, once it is there; whether it is."""
         if self._versions is None or self._versions[0] != proposal.id:
-            self._post(VersionsWanted(proposal.id))
+            self._host.post_message(VersionsWanted(proposal.id))
             return False
         self.comparing = True
         self._view.clear()
@@ -133,11 +140,11 @@ class PreviewController:
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
     def show_left_out(self) -> None:
-        """Mark what an approval would not write."""
+        """Mark the hunks that an approval would not write."""
         self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
     def show_choice(self) -> None:
-        """Mark what is left out, and what was remarked."""
+        """Mark the left-out hunks and the comments."""
         if self._state.proposal is not None and self._view.diffs:
             self.show_left_out()
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
@@ -146,12 +153,26 @@ class PreviewController:
             self.show_findings()
 
     def show_findings(self) -> None:
-        """Put what checks found at its lines."""
+        """Show the findings of checks at their lines."""
         if self._view.diffs and not self.comparing:
-            self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
+            diffs, state = self._view.diffs, self._state
+            found = placed_findings(state.checks.get(state.current), diffs)
+            self._pane.set_findings([*found, *placed_evidence(state.evidence.get(state.current), diffs)])
+
+    def show_reasons(self) -> None:
+        """Mark the files with hunks that nothing notices; none moves while it is read."""
+        proposal = self._diffs_of
+        if proposal is None or self.comparing or self._state.proposal != proposal:
+            return
+        marked = tuple(with_unheld(self.diffs, self._state.evidence.get(proposal.id)))
+        if marked != self.diffs:
+            self.diffs = marked
+            seen = self._state.looked_at.seen_lines(proposal)
+            self._view.show(proposal, marked, extra=top_notes(self._state, proposal, self._words), seen=seen)
+            self.show_choice()
 
     def restore_drafts(self, key: str) -> None:
-        """Have the remarks at hand that were put aside before they were saved."""
+        """Restore comments that were kept before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
         self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
 
@@ -159,7 +180,7 @@ class PreviewController:
         """Ask how the shown proposal responds to the comments on the version before."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
-            self._post(AnswersWanted(proposal.id, comments))
+            self._host.post_message(AnswersWanted(proposal.id, comments))
 
     @property
     def _words(self) -> Literal["", "folded", "unfolded"]:
@@ -179,7 +200,7 @@ class PreviewController:
 
     @property
     def title(self) -> Content:
-        """What the line above the diff begins with."""
+        """Return the beginning of the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
@@ -189,7 +210,7 @@ class PreviewController:
 
     @property
     def origin(self) -> Content:
-        """Whose the change is that the line above the diff is about."""
+        """Return the origin of the shown change, for the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")

@@ -13,6 +13,7 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_as_feedback
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import Action, bindings, in_scope
@@ -21,29 +22,30 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
+from app.review.verdicts import (
+    approve,
+    approve_all,
+    can_be_asked_anew,
+    deny,
+    deny_all,
+    deny_in_words,
+)
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
-from widgets.diff.diff_messages import (
-    AskWanted,
-    CameOnScreen,
-    ComparisonWanted,
-    HunkClicked,
-    NoteClicked,
-    NothingUnseen,
-    OrderWanted,
-    ViewMoved,
-)
 from widgets.diff.diff_pane import DiffPane
+from widgets.diff.diff_view import DiffView
 from widgets.diff.file_list import FileList
 from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
-from widgets.review.approval_pane import ApprovalPane
-from widgets.review.ask_panel import AskPanel
+from widgets.review.approval_pane import ApprovalPane, ReviewQueue
+from widgets.review.ask_panel import AskPanel, as_feedback
 from widgets.review.key_availability import (
     CHECKS,
     DECIDES,
@@ -55,14 +57,9 @@ from widgets.review.key_availability import (
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_queue import ReviewQueue
-from widgets.review.review_state import ReviewState
 from widgets.review.review_wording import ACTION, question_line, safe
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
-from widgets.review.side_threads import as_feedback
-from widgets.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from widgets.review.verdict_handler import VerdictHandler
-from widgets.review.verdicts import approve, approve_all, can_be_asked_anew, deny, deny_all, deny_in_words
 
 _GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
@@ -72,13 +69,18 @@ _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
 _OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
 _FIELD_CLOSED = "The field was closed just now. Press the key again."
-"""Whoever writes on although it is gone decides nothing."""
+"""Shown when the user types on after a field was closed: such a key decides nothing."""
 _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
 class Review(Column):
-    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it."""
+    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
+
+    Args:
+        clock: Monotonic seconds.
+        keys: Replaces the registry's keys in the hints, by action id.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
@@ -112,21 +114,19 @@ class Review(Column):
         *,
         clock: Callable[[], float] = time.monotonic,
         keys: Mapping[str, str] | None = None,
-        id: str | None = None,  # noqa: A002
     ) -> None:
-        """`clock` gives monotonic seconds; `keys` overrides the registry's keys for the hints, by action id."""
-        super().__init__(id=id)
+        super().__init__()
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
         self.view.drawn = lambda: self.readiness.note_painted(in_focus=self.in_focus)
         self.pane = ApprovalPane()
         self.feedback = FeedbackField()
-        self.preview = PreviewController(self.state, self.diff_pane, self.post_message)
+        self.preview = PreviewController(self.state, self.diff_pane, self)
         self.asking = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = Readiness(clock)
-        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self.post_message)
-        self.deciding = VerdictHandler(self.state, self.writing.take, self.post_message, self.show_notice, self.draw)
+        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self)
+        self.deciding = VerdictHandler(self.state, self.writing.take, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -149,7 +149,6 @@ class Review(Column):
         )
 
     def on_mount(self) -> None:
-        """Show what there is."""
         for field in self.query(WritingField):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
@@ -159,20 +158,20 @@ class Review(Column):
         self.preview.show_current()
 
     def on_resize(self) -> None:
-        """Share the height between the panes; where there is hardly any, say that."""
+        """Share the height between the panes; show a notice where there is hardly any."""
         self.query_one("#too-small").display = self.is_too_small
         self.pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
     def is_too_small(self) -> bool:
-        """Whether the terminal has no room for what would be decided."""
+        """Return whether the terminal is too small to show what would be decided."""
         return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
 
     # What the application tells
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
+        """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
         before = self.state.current
         known = set(self.state.keys)
         self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
@@ -199,10 +198,19 @@ class Review(Column):
             self.draw()
 
     def set_checks(self, checked: ProposalChecks) -> None:
-        """Take what the checks say of a proposal by now."""
+        """Take the present check results of a proposal."""
         self.state.checks[checked.proposal] = checked
         if checked.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
+            self.draw()
+
+    def set_evidence(self, found: ProposalEvidence) -> None:
+        """Take what is known so far of what notices if a hunk of a proposal is missing."""
+        self.state.evidence[found.proposal] = found
+        if found.proposal == self.state.current and self.is_mounted:
+            self.preview.show_findings()
+            if not found.is_running:
+                self.preview.show_reasons()
             self.draw()
 
     def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
@@ -217,7 +225,7 @@ class Review(Column):
         self.preview.show_notes()
 
     def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
-        """Take what a proposal does at each of the comments on the version before."""
+        """Take the proposal's effects on each comment on its former version."""
         self.state.unsaid.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
@@ -236,12 +244,12 @@ class Review(Column):
         return self._keys
 
     def shows_all_of(self, key: str) -> bool:
-        """Whether there is room for all that a tool asks, and that is shown."""
+        """Return whether the whole permission request fits and is shown."""
         view = self.view
         return self.state.current == key and 0 < view.rows.height <= view.size.height
 
     def show_permission(self) -> bool:
-        """Show what a tool waits for, which has the keys then; whether that was not shown."""
+        """Show the open permission request, which then has the keys; return whether it was not shown before."""
         if not self.state.permission_first:
             return False
         self.state.show_permission()
@@ -295,7 +303,7 @@ class Review(Column):
     def show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
-        """Say in one line what a decision came to, or what went wrong.
+        """Show the outcome of a decision, or a problem, in one line.
 
         Args:
             text: `P1 written: a.py.`
@@ -347,7 +355,7 @@ class Review(Column):
         self.draw()
 
     def draw(self) -> None:
-        """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
+        """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.shows(proposal)
@@ -373,7 +381,7 @@ class Review(Column):
             self.refresh_bindings()
 
     def draw_approvals(self) -> None:
-        """Draw the lower pane anew."""
+        """Redraw the lower pane."""
         question = self.deciding.question
         self.pane.show_question(None if question is None else question_line(question, self.key_of))
         # A class would have all that is inside styled again.
@@ -428,14 +436,14 @@ class Review(Column):
             self.pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
-        """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
         return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
     @property
     def named_keys(self) -> frozenset[str]:
-        """The actions whose keys are named above the list now."""
+        """Return the actions whose keys are shown above the list."""
         return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
 
     def key_of(self, action: str) -> str:
@@ -443,7 +451,7 @@ class Review(Column):
         return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
 
     def keys_to(self, action: str) -> str:
-        """The key of an action, after the one that leads here while the focus is elsewhere."""
+        """Return the key of an action, after the one that leads here while the focus is elsewhere."""
         return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
 
     def _key_in_headline(self, action: str) -> str:
@@ -453,7 +461,7 @@ class Review(Column):
     def _first_key(self, action: Action) -> str:
         return key_name(keys_of(action, self._keys)[0])
 
-    @on(CameOnScreen)
+    @on(DiffView.CameOnScreen)
     @on(ReviewQueue.Turned)
     def _count_unseen(self) -> None:
         if self.deciding.asks_anew():
@@ -461,17 +469,17 @@ class Review(Column):
         else:
             self.draw_approvals()
 
-    @on(OrderWanted)
+    @on(DiffView.OrderWanted)
     def _turn_order(self) -> None:
         self.show_notice(self.preview.toggle_order())
         self.draw()
 
-    @on(NothingUnseen)
+    @on(DiffView.NothingUnseen)
     def _say_all_was_seen(self) -> None:
         self.pane.show_outcome(safe("Everything that would be written has been on screen."))
 
-    @on(NoteClicked)
-    def _tick(self, event: NoteClicked) -> None:
+    @on(DiffView.NoteClicked)
+    def _tick(self, event: DiffView.NoteClicked) -> None:
         if event.key == AUTHORS_WORDS:
             self.preview.toggle_description()
             return
@@ -501,9 +509,9 @@ class Review(Column):
         return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
+        """Return whether a decision key counts now; if not, say so and start the wait again.
 
-        Whoever presses `r` too early may write on, into the field that has not opened.
+        After an early `r` the user may type on, for a field that has not opened.
 
         Args:
             guard: The grace period that it is subject to, if it is not that of decisions.
@@ -521,7 +529,7 @@ class Review(Column):
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        """Return whether a decision key counts now for the shown item: an open permission request comes first."""
         return self._ready(writes=writes) and not self.show_permission()
 
     @property
@@ -534,22 +542,42 @@ class Review(Column):
     # Checks
 
     def action_run_checks(self) -> None:
-        """Run the checks of what is shown that were not run, or all again."""
+        """Run the checks of the shown proposal that were not run, or all of them again."""
         self.post_message(review_messages.ChecksWanted(self.state.current))
 
     def action_show_checks(self) -> None:
-        """Show what the checks have printed."""
+        """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
+    def action_find_evidence(self) -> None:
+        """Run tests without each hunk of what is shown, or end that."""
+        self.post_message(review_messages.EvidenceWanted(self.state.current))
+
     def action_send_findings(self) -> None:
-        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        """Deny the proposal with the findings of the checks as feedback; the model continues.
+
+        Hunks that nothing notices are no fault yet: with them, the words are a draft that the user sends or not.
+        """
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
             return
-        checked = self.state.checks.get(proposal.id)
-        if checked is not None and checked.new_failures and self.preview.shows(proposal):
-            self.deciding.deny_with(proposal, findings_as_feedback(checked))
+        if not self.preview.shows(proposal):
+            return
+        checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
+        red = findings_as_feedback(checked) if checked is not None else ""
+        if found is not None and (unheld := unheld_as_feedback(found, self.preview.diffs)):
+            self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld))))
+        elif red:
+            self.deciding.deny_with(proposal, red)
+
+    def _open_draft(self, proposal: Proposal, text: str) -> None:
+        """Open the field for feedback with a text below what the user has begun; a text is not added twice."""
+        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
+        if text not in before:
+            self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, text))))
+        self.writing.open()
+        self.pane.set_class(self.feedback.is_open, "-writing")
 
     # Keys that decide
 
@@ -567,7 +595,7 @@ class Review(Column):
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
-        """Approve what is chosen, allow what is asked, or say yes to the question."""
+        """Approve the chosen hunks, allow the request, or confirm the question."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -579,7 +607,7 @@ class Review(Column):
             self._approve("approve")
 
     def action_approve_and_continue(self) -> None:
-        """Approve what is chosen, and let the model go on."""
+        """Approve the chosen hunks, and let the model continue."""
         if self._decides() and self.deciding.question is None:
             self._approve("approve_and_continue")
 
@@ -591,7 +619,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_deny(self) -> None:
-        """Deny the proposal or what is asked, or say no to the question."""
+        """Deny the proposal or the request, or answer the question with no."""
         if self.deciding.question is not None:
             self.deciding.ask(None)
             return
@@ -606,7 +634,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_approve_all(self) -> None:
-        """Approve everything, after a question; from the question, what it left out, too."""
+        """Approve all proposals, after a question; from the question, also those it left out."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -630,12 +658,12 @@ class Review(Column):
             self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
-        """Allow what is asked, and all of the shown form or else the very same, for this session."""
+        """Allow the request, and everything of the shown form (else the exact same call) in this session."""
         if self._decides() and self.state.confirmation is not None:
             self._allow(PermissionScope.SESSION)
 
     def action_allow_project(self) -> None:
-        """Allow what is asked, and all of the shown form in this project, until that is revoked."""
+        """Allow the request, and everything of the shown form in this project, until it is revoked."""
         if self._decides() and self.state.form is not None:
             self._allow(PermissionScope.PROJECT)
 
@@ -673,7 +701,7 @@ class Review(Column):
             self.post_message(review_messages.Redo(proposal.id))
 
     def answer_by_name(self, key: str, action: str) -> None:
-        """Answer what a tool asks, by the name of an action, where that was asked beside the chat."""
+        """Answer a permission request by the name of an action, from the bar beside the chat."""
         if key not in self.state.permissions.asked:
             return
         if action == "deny":
@@ -684,7 +712,7 @@ class Review(Column):
         self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def _refuse(self, key: str) -> None:
-        """Do not allow what is asked, and say what the user has written about it."""
+        """Deny the request with the text that the user has written about it."""
         words = self.writing.take(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
@@ -737,7 +765,7 @@ class Review(Column):
             self.readiness.named = False
 
     async def perform(self, action: str) -> None:
-        """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
+        """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
         await self.readiness.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
@@ -769,8 +797,8 @@ class Review(Column):
                 self.show_notice("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
 
-    @on(HunkClicked)
-    def _toggle_clicked(self, event: HunkClicked) -> None:
+    @on(DiffView.HunkClicked)
+    def _toggle_clicked(self, event: DiffView.HunkClicked) -> None:
         self._toggle([event.hunk])
 
     def _toggle(self, ids: Sequence[str]) -> None:
@@ -815,11 +843,9 @@ class Review(Column):
             self.show_current()
 
     def action_next_proposal(self) -> None:
-        """Show the next item."""
         self._step(1)
 
     def action_previous_proposal(self) -> None:
-        """Show the previous item."""
         self._step(-1)
 
     def _step(self, by: int) -> None:
@@ -845,7 +871,7 @@ class Review(Column):
     # Words
 
     def action_request_changes(self) -> None:
-        """Write what should be different; sending it denies the proposal."""
+        """Write feedback; sending it denies the proposal."""
         if not self._decides(writes=True) or self.deciding.question is not None:
             return
         if self.writing.open():
@@ -906,23 +932,23 @@ class Review(Column):
 
     # Side questions
 
-    @on(AskWanted)
+    @on(DiffView.AskWanted)
     def action_ask(self) -> None:
         """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
         opened = self.asking.open_at_cursor()
         self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
 
-    @on(ViewMoved)
+    @on(DiffView.ViewMoved)
     def _follow_view(self) -> None:
         self.asking.go_to_sought()
 
     def show_thread(self, place: ThreadAnchor) -> None:
-        """Show what was asked at a place, and where that is, as soon as its diff is there."""
+        """Show a thread and its place, as soon as the diff is loaded."""
         self.show_notice("")
         self.asking.show_thread(place)
 
     def action_close_thread(self) -> None:
-        """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        """Close the side question beside the diff; a running answer goes on."""
         self.asking.close()
         self.refresh_bindings()
 
@@ -948,10 +974,7 @@ class Review(Column):
             return
         self._end_asking()
         self.show_item(proposal.id)
-        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
-        self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, as_feedback(answered[-1])))))
-        self.writing.open()
-        self.pane.set_class(self.feedback.is_open, "-writing")
+        self._open_draft(proposal, as_feedback(answered[-1]))
 
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:
@@ -960,9 +983,9 @@ class Review(Column):
 
     # Versions
 
-    @on(ComparisonWanted)
+    @on(DiffView.ComparisonWanted)
     def action_toggle_versions(self) -> None:
-        """The version before against this one, or back to what an approval would write."""
+        """Compare with the former version, or return to what an approval would write."""
         proposal = self.state.proposal
         if proposal is None:
             return

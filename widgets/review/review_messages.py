@@ -1,6 +1,7 @@
 """Messages of the review to the app: decisions and requests of the user."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from textual.message import Message
 
@@ -8,13 +9,29 @@ from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import LineNumbers
 from app.proposals.values.decision_facts import LineComment
+from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
-from widgets.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
+
+
+class ReviewHost(Protocol):
+    """The review as its parts see it: takes their messages, and draws."""
+
+    def post_message(self, message: Message) -> bool:
+        """Send a message to the app."""
+        ...
+
+    def show_notice(self, text: str) -> None:
+        """Show in one line why something was not done; remove the line if the text is empty."""
+        ...
+
+    def draw(self) -> None:
+        """Draw the present state."""
+        ...
 
 
 @dataclass
 class Approve(Message):
-    """Write the chosen hunks of a proposal; all that wait if `hunks` is None."""
+    """Write the chosen hunks of a proposal; all pending ones if `hunks` is None."""
 
     proposal_id: str
     revision: int
@@ -61,7 +78,7 @@ class Undo(Message):
 
 @dataclass
 class Redo(Message):
-    """Apply an undone proposal again, or deny again what was reopened."""
+    """Apply an undone proposal again, or deny a reopened one again."""
 
     proposal_id: str
 
@@ -107,7 +124,7 @@ class NotesChanged(Message):
 
 @dataclass
 class FeedbackOrphaned(Message):
-    """Feedback whose proposal is decided: it goes to the composer, to be sent or not."""
+    """Feedback whose proposal is decided: it goes to the composer."""
 
     text: str
 
@@ -128,7 +145,7 @@ class VersionsWanted(Message):
 
 @dataclass
 class AnswersWanted(Message):
-    """What a proposal does at the comments on the version before is needed: answer with `set_answers`."""
+    """The effects of a proposal on the comments on its former version are needed: answer with `set_answers`."""
 
     proposal_id: str
     comments: tuple[LineComment, ...]
@@ -136,7 +153,7 @@ class AnswersWanted(Message):
 
 @dataclass
 class ThreadsWanted(Message):
-    """What was asked aside about a proposal is needed: answer with `load_threads`."""
+    """The side questions about a proposal are needed: answer with `load_threads`."""
 
     proposal_id: str
 
@@ -173,8 +190,15 @@ class ChecksWanted(Message):
 
 
 @dataclass
+class EvidenceWanted(Message):
+    """Find out what notices if a hunk of a proposal is missing, or end that."""
+
+    proposal_id: str
+
+
+@dataclass
 class CheckOutputWanted(Message):
-    """Show what the checks of a proposal have printed."""
+    """Show the output of a proposal's checks."""
 
     proposal_id: str
 

@@ -1,4 +1,4 @@
-"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
+"""Words of the approval pane: rows of the queue, the current item and its keys, and check results."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from textual.content import Content
 from textual.style import Style
 
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.text.file_warnings import match_words
-from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.models import FileDiff, Proposal, ProposalState
+from app.review.review_state import ReviewState, permission_scopes
+from app.review.verdicts import Confirm, can_be_approved, state_words, verbs
 from app.text.plural import plural
-from app.tools.base.command_forms import CommandForm
-from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
-from widgets.diff.diff_rows import NoteRow
+from app.tools.base.command_forms import CommandForm, ToolForm
+from app.tools.base.contract import WANTED, Confirmation
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display
-from widgets.review.review_state import ReviewState, permission_scopes
-from widgets.review.verdicts import Confirm, can_be_approved, state_words, verbs
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),
@@ -49,7 +50,7 @@ KeyOf = Callable[[str], str]
 
 
 def state_glyph(proposal: Proposal) -> tuple[str, str]:
-    """A sign and a colour for where a proposal stands."""
+    """Return the sign and colour of a proposal's state."""
     return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
@@ -64,13 +65,13 @@ def title_of(proposal: Proposal, style: str = "") -> Content:
 
 
 def actions_on(lines: Sequence[Content]) -> frozenset[str]:
-    """The actions whose chips are on these lines."""
+    """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
     return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
 
 
 def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
-    """A key and what it does; a click on it does the same."""
+    """Return a clickable key with its description."""
     label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
     return label.stylize(Style.from_meta({ACTION: action}))
 
@@ -81,7 +82,7 @@ def counts(added: int, removed: int) -> Content:
 
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
-    """One line of the queue: what is special about it stands before its summary, which may be cut."""
+    """Return one line of the queue: special facts come before the summary, which may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.chosen_part(proposal)
     quiet = "" if proposal.state.is_pending else QUIET
@@ -138,7 +139,7 @@ def file_names(proposal: Proposal, most: int = 3) -> Content:
 
 
 def confirmation_row(state: ReviewState, key: str) -> Content:
-    """One line of the queue for something that asks first; what is shown whole above the list is not on it."""
+    """Return the line of a permission request in the queue, without what the large pane shows."""
     confirmation = state.permissions.asked[key]
     glyph = "$" if confirmation.kind == "command" else "?"
     row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
@@ -146,7 +147,7 @@ def confirmation_row(state: ReviewState, key: str) -> Content:
 
 
 def _asked(confirmation: Confirmation) -> str:
-    """What is asked, where there is room for a line; of a server's tool the arguments are in the large pane."""
+    """Return the request in one line; the arguments of a server's tool are in the large pane."""
     detail = confirmation.detail
     return display(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
 
@@ -160,7 +161,7 @@ def fitted(line: Content, width: int) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineRoom:
-    """What the lines about the current item have to fit into, and what other lines say already."""
+    """The room for the lines about the current item, and what other lines show already."""
 
     width: int = 0
     """Cells; 0 as long as it isn't known."""
@@ -187,7 +188,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
 
 
 def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
-    """What is waiting, what would change, and which key says yes and which says no."""
+    """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:
         return _confirmation_lines(state, confirmation, key, room)
@@ -206,7 +207,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
     facts = _facts(state, proposal, key, room)
     if room.listed:
         place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
-        lines = _filled(
+        lines = fill_lines(
             [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
         )
     else:
@@ -221,21 +222,21 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
 
 
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
-    """`P1 Keep the moon's time  +4 -3  2 files`: the title gets what the facts leave, or a line of its own."""
+    """Return `P1 Keep the moon's time  +4 -3  2 files`: the title gets the room beside the facts, or its own line."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
     title, rest = title_of(proposal, "bold"), Content("  ").join(facts)
     left = width - name.cell_length - rest.cell_length - 2
     if not width or left >= min(_LEAST_TITLE, title.cell_length):
         shown = title.truncate(left, ellipsis=True) if width else title
         return [Content("  ").join([name + shown, rest])]
-    return [name + title.truncate(width - name.cell_length, ellipsis=True), *_filled(facts, width)]
+    return [name + title.truncate(width - name.cell_length, ellipsis=True), *fill_lines(facts, width)]
 
 
-def _filled(parts: Sequence[Content], width: int) -> list[Content]:
-    """As many on each line as there is room for."""
+def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Content]:
+    """Join the parts to lines, as many on each as fit; all of them where the width is 0."""
     lines = [parts[0]]
     for part in parts[1:]:
-        line = Content("  ").join([lines[-1], part])
+        line = Content(gap).join([lines[-1], part])
         if not width or line.cell_length <= width:
             lines[-1] = line
         else:
@@ -244,7 +245,7 @@ def _filled(parts: Sequence[Content], width: int) -> list[Content]:
 
 
 def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
-    """What would change, what is special about it, and what of it is unseen; the rest stands in the list."""
+    """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
     facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
     if proposal.on_disk:
@@ -263,7 +264,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
-    """The keys that decide on a proposal, each with all that it does."""
+    """Return the keys that decide on a proposal, each with its description."""
     part = state.chosen.chosen_part(proposal)
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
@@ -289,7 +290,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
 
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
-    """How much the user says with a decision; it lets the model go on."""
+    """Return how much feedback the user has written; it lets the model continue."""
     words = state.unsaid.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
@@ -297,7 +298,7 @@ def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] |
 
 
 def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
-    """That two versions are compared, and the way back."""
+    """Return the line about a comparison of two versions, and the key that ends it."""
     return [
         Content.assemble(
             ("Compared  ", QUIET),
@@ -312,7 +313,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
 
 
 def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Content:
-    """That a tool waits for an answer, which has the keys until then."""
+    """Return the note that a permission request waits, which has the keys until it is answered."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
@@ -343,7 +344,7 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
 
 
 def _nothing(state: ReviewState) -> Content:
-    """That nothing is to be decided here; a question in the chat is to be answered all the same."""
+    """Return the line for an empty review; it names an open question in the chat."""
     if state.asked_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
     return Content.styled("Nothing waits for you.", QUIET)
@@ -352,7 +353,7 @@ def _nothing(state: ReviewState) -> Content:
 def _confirmation_lines(
     state: ReviewState, confirmation: Confirmation, key: KeyOf, room: HeadlineRoom
 ) -> list[Content]:
-    """The keys that answer, and how far a lasting yes would go; what is asked stands in the large pane."""
+    """Return the keys that answer a request, and how far a lasting permission would go."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
         *([] if room.listed else [safe(confirmation.title, "bold")]),
@@ -368,7 +369,7 @@ def _confirmation_lines(
 
 
 def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, width: int) -> list[Content]:
-    """What a yes can be made to cover beyond this one time."""
+    """Return the lines about what a yes can cover beyond this one time."""
     if confirmation.kind in ("changes", "ignored"):
         return []
     form, reason = state.form, permission_scopes(confirmation).reason
@@ -384,9 +385,9 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
 
 
 def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
-    """What a lasting yes of a form covers: `all that begins with python3 -m`."""
+    """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
-        this = Content.styled("this tool, whatever its arguments: ", QUIET)
+        this = Content.styled("this tool, with any arguments: ", QUIET)
         return Content.assemble(this, safe(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == confirmation.detail:
@@ -411,24 +412,15 @@ def question_line(question: Confirm, key: KeyOf) -> Content:
     return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
 
 
-_WANTED = {
-    "command": "The model wants to run, in",
-    "secret": "The model wants to read, in",
-    "changes": "The command has changed, in",
-    "ignored": "The command has written what git ignores, in",
-    "server": "The model wants to call",
-}
-
-
 def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
-    """The whole of what is asked, for the large pane, and how many rows of it have to be read.
+    """Return the whole request for the large pane, and how many rows of it must be read.
 
-    Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
-    stands beside the keys where there is no room for all of it.
+    These rows reach to the end of a command: what follows is the same for every command, and its beginning stands
+    beside the keys where there is no room for all of it.
     """
     where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [
-        NoteRow(-1, f"{_WANTED[confirmation.kind]}{where}:", "warning"),
+        NoteRow(-1, f"{WANTED[confirmation.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
     ]
@@ -438,5 +430,87 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
 
 
 def folder_words(confirmation: Confirmation) -> str:
-    """Where it would happen."""
+    """Return the folder of the request, in words."""
     return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text
+
+
+_CHECK_SIGNS = {
+    CheckState.WAITING: ("·", QUIET),
+    CheckState.RUNNING: ("▸", "$text-accent"),
+    CheckState.PASSED: ("✓", "$text-success"),
+    CheckState.BROKEN: ("!", "$text-warning"),
+}
+
+
+def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, keys: bool = True) -> list[Content]:
+    """Return the lines of the check results, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, with the keys; none
+    without checks.
+
+    Where a line is too short, passed checks are shortened first, and the keys get another line.
+    """
+    checked = state.checks.get(proposal)
+    if checked is None:
+        return []
+    if checked.why_not:
+        return [safe(f"Not checked: {checked.why_not}", "$text-warning")]
+    if not checked.results:
+        return []
+    # What is wrong is never what there is no room for.
+    results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
+    chips = []
+    if keys and checked.is_running:
+        chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
+    if keys and checked.new_failures:
+        chips.append(chip(key, "send_findings", "send", "$primary"))
+    if keys and any(one.outcome is not None for one in results):
+        chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
+    full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
+    gap = Content(_GAP)
+    for parts in (full, brief):
+        line = gap.join([*parts, *chips])
+        if not width or line.cell_length <= width:
+            return [line]
+    line = gap.join(full)
+    return [
+        *([line] if line.cell_length <= width else fill_lines(brief, width, _GAP)),
+        *([gap.join(chips)] if chips else []),
+    ]
+
+
+def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
+    if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
+        action = "approve" if result.when == "approve" else "run_checks"
+        return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
+    sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
+    if result.stale:
+        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
+            result.stale if brief else result.summary, QUIET
+        )
+        return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
+    match result.state:
+        case CheckState.RUNNING:
+            words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
+        case CheckState.WAITING:
+            words = "waits"
+        case CheckState.PASSED if brief:
+            words = ""
+        case _:
+            words = result.summary
+    loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
+    said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
+    return said + " " + safe(words, colour if loud else QUIET) if words else said
+
+
+def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+    """Return the findings on lines of these diffs; older ones say so."""
+    if checked is None:
+        return []
+    files = {diff.change.path: number for number, diff in enumerate(diffs)}
+    found = []
+    for name, finding in checked.findings:
+        file = files.get(finding.path)
+        if file is not None and finding.line <= len(diffs[file].new):
+            was = "" if finding.new else "  (before, too)"
+            line = SourceLine(file, "new", finding.line - 1)
+            found.append(Comment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
+    return found

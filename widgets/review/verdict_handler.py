@@ -1,62 +1,48 @@
-"""From a verdict to a decision: the question that may come between, and what is on its way."""
+"""From a verdict to a decision: the confirmation between them, and decisions under way."""
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from textual.message import Message
-
 from app.proposals.values.models import Proposal
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback
+from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
 from widgets.review import review_messages
-from widgets.review.review_state import ReviewState
-from widgets.review.unfinished_review import ReviewFeedback
-from widgets.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
 
 TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 """Takes the words that go with a decision on a proposal, or on some hunks of it."""
 
 
 class VerdictHandler:
-    """Acts on verdicts: posts the decision, asks first, or says why not."""
+    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
 
-    def __init__(
-        self,
-        state: ReviewState,
-        take_words: TakeWords,
-        post: Callable[[Message], object],
-        say: Callable[[str], None],
-        changed: Callable[[], None],
-    ) -> None:
-        """Begin with nothing decided.
+    Args:
+        state: What is decided on.
+        take_words: Takes the user's words, which are said with the decision.
+        host: Takes the decision, and shows why something was not done.
+    """
 
-        Args:
-            state: what is decided on.
-            take_words: takes the user's words, which are said with the decision.
-            post: takes the decision.
-            say: tells that something was not done, or takes away what was told before if it is empty.
-            changed: called when there is something else to draw.
-        """
+    def __init__(self, state: ReviewState, take_words: TakeWords, host: review_messages.ReviewHost) -> None:
         self._state = state
         self._take_words = take_words
-        self._post = post
-        self._say = say
-        self._changed = changed
+        self._host = host
         self.question: Confirm | None = None
         self._again: Callable[[], Verdict] | None = None
-        """What the key of the question means by now."""
+        """Computes the verdict of the question's key again."""
         self._on_its_way: dict[str, Proposal] = {}
-        """What was decided and has not been answered by the application yet."""
+        """Proposals with a decision that the app has not carried out yet."""
 
     def follow(self) -> None:
-        """The proposals are others now: forget what was answered, and tell of a question about what has changed."""
+        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
         subjects = self.question.subjects if self.question is not None else ()
         if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
             self.question = None
-            self._say(_lapsed(changed[0], get(changed[0])))
+            self._host.show_notice(_lapsed(changed[0], get(changed[0])))
 
     def asks_anew(self) -> bool:
-        """Bring the question about what was never on screen up to date; whether it is another one, or gone."""
+        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
         question = self.question
         if question is None or self._again is None:
             return False
@@ -67,7 +53,7 @@ class VerdictHandler:
             self.question = verdict
         else:
             self.question = None
-            self._say("All of it has been on the screen now. Press the key again to approve.")
+            self._host.show_notice("All of it has been on the screen now. Press the key again to approve.")
         return True
 
     def failed(self) -> None:
@@ -75,18 +61,18 @@ class VerdictHandler:
         self._on_its_way.clear()
 
     def is_busy(self, proposal: Proposal) -> bool:
-        """Whether a decision on this is on its way already; says so."""
+        """Return whether a decision on this proposal is under way; say so."""
         if self._on_its_way.get(proposal.id) != proposal:
             return False
-        self._say(f"{proposal.id}: your decision is being carried out.")
+        self._host.show_notice(f"{proposal.id}: your decision is being carried out.")
         return True
 
     def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
-        """Do what a key means; `again` tells what it means as soon as more was on the screen."""
+        """Carry out a verdict; `again` computes the verdict anew when more has been on the screen."""
         self._again = again
         match verdict:
             case Refuse(reason):
-                self._say(reason)
+                self._host.show_notice(reason)
             case Confirm():
                 self.ask(verdict)
             case Proceed(action, ids):
@@ -95,51 +81,53 @@ class VerdictHandler:
     def ask(self, question: Confirm | None) -> None:
         """Put a question, or take it away."""
         self.question = question
-        self._say("")
-        self._changed()
+        self._host.show_notice("")
+        self._host.draw()
 
     def perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
         """Decide on these proposals."""
         chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
         self.question = None
-        self._say("")
+        self._host.show_notice("")
         if chosen:
             self._state.picked = False
             self._on_its_way |= {proposal.id: proposal for proposal in chosen}
             self._state.last_decided = chosen[-1].id
             match action:
                 case "approve" | "approve_and_continue":
-                    self._post(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+                    self._host.post_message(self._approval(chosen[0], go_on=action == "approve_and_continue"))
                 case "approve_all":
-                    self._post(review_messages.ApproveAll(tuple(self._approval(item) for item in chosen)))
+                    self._host.post_message(
+                        review_messages.ApproveAll(tuple(self._approval(item) for item in chosen))
+                    )
                 case "deny":
-                    self._post(self._denial(chosen[0]))
+                    self._host.post_message(self._denial(chosen[0]))
                 case "deny_all":
-                    self._post(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
-        self._changed()
+                    self._host.post_message(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
+        self._host.draw()
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
         """Deny one hunk alone."""
-        self._say("")
-        self._post(self._denial(proposal, (hunk,)))
+        self._host.show_notice("")
+        self._host.post_message(self._denial(proposal, (hunk,)))
 
     def deny_with(self, proposal: Proposal, more: str) -> None:
         """Deny a proposal with the user's words and some more."""
-        self._say("")
+        self._host.show_notice("")
         words = self._take_words(proposal.id, None)
         words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._post(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
-        self._changed()
+        self._host.post_message(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
+        self._host.draw()
 
     def deny_stale(self, proposal: Proposal) -> None:
         """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
-        self._say("")
+        self._host.show_notice("")
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._post(replace(self._denial(proposal), go_on=True))
-        self._changed()
+        self._host.post_message(replace(self._denial(proposal), go_on=True))
+        self._host.draw()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
         hunks = self._state.chosen.chosen_part(proposal).decided_hunks

@@ -12,7 +12,7 @@ PAIRS = {
     **dict.fromkeys("{}B", "{}"),
     **dict.fromkeys("<>", "<>"),
 }
-"""What a text object of brackets is called by, and the pair that it is about."""
+"""Bracket pairs by the keys of their text objects."""
 
 
 def line_start(text: str, at: int) -> int:

@@ -6,14 +6,21 @@ from textual import events
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from widgets.common.same_start import common_prefix_length
+from app.proposals.text.line_comparison import equal_ends
 from widgets.vim.vim_machine import Vim, VimMode, VimResult
 
 Span = tuple[int, int]
 
 
 class VimKeys:
-    """Handles the keys of one text area while vim mode is on."""
+    """Handles the keys of one text area while vim mode is on.
+
+    Args:
+        area: Where they work.
+        tell: Takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
+        widen: Makes of a stretch that is to be replaced one that leaves nothing half.
+        at_edge: Takes `up` or `down` where there is no line any more for `k` or `j`.
+    """
 
     def __init__(
         self,
@@ -23,21 +30,13 @@ class VimKeys:
         widen: Callable[[str, Span], Span] = lambda text, span: span,
         at_edge: Callable[[str], object] = lambda key: None,
     ) -> None:
-        """Ready to insert.
-
-        Args:
-            area: where they work.
-            tell: takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
-            widen: makes of a stretch that is to be replaced one that leaves nothing half.
-            at_edge: takes `up` or `down` where there is no line any more for `k` or `j`.
-        """
         self._area = area
         self._tell = tell
         self._widen = widen
         self._at_edge = at_edge
         self._vim = Vim()
         self._shown: Selection | None = None
-        """What is selected in visual mode, as it was shown."""
+        """The selection of visual mode as last shown."""
         self._cursor = 0
         """The cursor then: the area has it behind what is selected."""
         self._known: str | None = None
@@ -47,7 +46,7 @@ class VimKeys:
 
     @property
     def told(self) -> str:
-        """What the user has to know of the mode."""
+        """Return the mode for the user."""
         return self._told
 
     @property
@@ -62,7 +61,7 @@ class VimKeys:
         self._say()
 
     def take(self, event: events.Key) -> bool:
-        """Do what the key means; whether it means anything here."""
+        """Handle a key; return whether it has a meaning here."""
         key = event.character if event.is_printable and event.character else event.key
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
@@ -91,8 +90,7 @@ class VimKeys:
     def _show(self, outcome: VimResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
-            start = common_prefix_length(text, outcome.text)
-            end = common_prefix_length(text[start:][::-1], outcome.text[start:][::-1])
+            start, end = equal_ends(text, outcome.text)
             wide = self._widen(text, (start, len(text) - end))
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)

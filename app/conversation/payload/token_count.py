@@ -8,7 +8,7 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, RequestSent
 from app.llm.values.types import Payload
-from app.llm.wires.items import IMAGE_PARTS
+from app.llm.wires.wire import IMAGE_PARTS
 
 _CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MOST = 2_576, 28, 4_784
 """Claude's largest: fitted to a side, counted in patches, up to a limit."""
@@ -57,7 +57,7 @@ def _tokens_beside(payload: Payload) -> int:
     """Tokens of all of a payload but its messages, uncalibrated."""
     system = message_tokens({"content": payload.system}) if payload.system else 0
     images = sum(image_tokens(image.width, image.height) for image in payload.images)
-    return system + images + _tool_tokens(payload.tools)
+    return system + images + (text_tokens(json.dumps(payload.tools, default=str)) if payload.tools else 0)
 
 
 def message_tokens(message: dict[str, Any]) -> int:
@@ -118,7 +118,3 @@ class TokenMeter:
                 if self._estimated > 0:
                     ratio = event.usage.prompt_tokens / self._estimated
                     self.factor = min(max(ratio, _SMALLEST_FACTOR), _LARGEST_FACTOR)
-
-
-def _tool_tokens(tools: list[dict[str, Any]]) -> int:
-    return text_tokens(json.dumps(tools, default=str)) if tools else 0

@@ -36,9 +36,7 @@ def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer
     """Add the decisions since then to the answer to a call, for an agent whose prompts bring none.
 
     Args:
-        root: The workspace.
         turns: Those whose proposals have decisions to report.
-        answer: The answer to the call without them.
         denies: Whether only a denial has words that the agent reads.
     """
     report = deliver_with_prompt(root, turns)

@@ -35,10 +35,6 @@ class HookCall(NamedTuple):
 def parse_call(agent: str, text: str | bytes) -> HookCall:
     """Parse the payload from standard input.
 
-    Args:
-        agent: Whose hook was called.
-        text: The payload.
-
     Raises:
         ValueError: it is not what the agents that are known send.
     """

@@ -22,7 +22,6 @@ from app.mcp_client.json_rpc import (
     INVALID_REQUEST,
     LONGEST_LINE,
     METHOD_NOT_FOUND,
-    MOST_AT_ONCE,
     UNSUPPORTED_VERSION,
     Id,
     Message,
@@ -87,7 +86,7 @@ def identify_caller(
 
 
 def _parent_name() -> str:
-    """The name of the program that started this process; empty for an interpreter, or if the system doesn't tell."""
+    """Return the name of the parent process; empty for an interpreter, or if the system doesn't tell."""
     try:
         name = _text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
     except OSError:
@@ -96,7 +95,7 @@ def _parent_name() -> str:
 
 
 def _text(values: dict[str, Any], key: str) -> str:
-    """A short text of one line, whatever the host has sent."""
+    """Return a short text of one line from a value of the host, whatever its type."""
     value = values.get(key)
     line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
     return line.encode("utf-8", "replace").decode("utf-8")
@@ -144,10 +143,9 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
 
 
 class MessageWriter:
-    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped.
+    """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
-        descriptor: Where to.
         ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
     """
 
@@ -205,7 +203,7 @@ class RunningCall:
         self._send = send
 
     def progress(self, done: float, total: float, message: str) -> None:
-        """Tell the host that the call goes on, if it asked for that; `done` must grow from one to the next."""
+        """Tell the host that the call goes on, if it asked for progress; `done` must grow each time."""
         if isinstance(self._token, str | int) and not self.stop.is_set():
             params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -219,7 +217,7 @@ class Tools(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is open, once no call runs."""
+        """Close the workspace after the last call has ended."""
         ...
 
 
@@ -228,7 +226,6 @@ class DoorServer:
 
     Args:
         load: Gives what does the work; called with the first call of a tool, since many a session makes none.
-        send: Sends one message, from any thread.
     """
 
     def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
@@ -242,20 +239,16 @@ class DoorServer:
         self._lock = threading.Lock()
 
     def receive(self, line: bytes | None) -> None:
-        """Take one line of the host, answer it or begin to; None for one that was too long."""
+        """Handle one line of the host; None stands for a line that was too long."""
         if line is not None and not line.strip():
             return
         try:
-            message = parse_messages(line)
-            if isinstance(message, list):
-                self._take_batch(message)
-            else:
-                self._receive_message(message, self._answer)
+            self._receive_message(parse_messages(line))
         except RpcError as refusal:
             self._send(refusal.response())
 
     def end(self) -> None:
-        """The host is going: nobody waits any longer, and what is under way is answered."""
+        """End the server: stop all waits and answer the calls that are under way."""
         with self._lock:
             running, threads = [*self._running.values()], [*self._threads]
         for each in running:
@@ -265,60 +258,21 @@ class DoorServer:
         if self._loaded is not None:
             self._loaded.close()
 
-    def _answer(self, answer: object) -> None:
-        """Send an answer; None is that of a request that was cancelled, which gets none."""
-        if answer is not None:
-            self._send(answer)
-
     def _tools(self) -> Tools:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
             return self._loaded
 
-    def _take_batch(self, messages: list[Any]) -> None:
-        """Several messages in one array, as 2025-03-26 had it; their answers go out in one array, too."""
-        if not messages:
-            raise RpcError(INVALID_REQUEST, "A batch holds at least one message.")
-        if len(messages) > MOST_AT_ONCE:
-            raise RpcError(INVALID_REQUEST, f"A batch holds at most {MOST_AT_ONCE:,} messages.")
-        answers: list[object] = []
-        lock = threading.Lock()
-        missing = 1
-
-        def collect(answer: object) -> None:
-            nonlocal missing
-            with lock:
-                if answer is not None:
-                    answers.append(answer)
-                missing -= 1
-                whole = list(answers) if not missing else []
-            if whole:
-                self._send(whole)
-
-        for message in messages:
-            with lock:
-                missing += 1
-            try:
-                answered = self._receive_message(message, collect)
-            except RpcError as refusal:
-                collect(refusal.response())
-                continue
-            if not answered:
-                collect(None)
-        collect(None)
-
-    def _receive_message(self, message: object, answer: Callable[[object], None]) -> bool:
-        """Take one message; whether `answer` is called for it, now or later."""
+    def _receive_message(self, message: object) -> None:
+        """Answer a message, or begin to; raises RpcError."""
         call = read_request(message)
         if call is None or call.id is None:
             self._take_notification(call)
-            return False
-        if call.method == "tools/call":
-            self._begin(call, call.id, answer)
+        elif call.method == "tools/call":
+            self._begin(call, call.id)
         else:
-            answer({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
-        return True
+            self._send({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
 
     def _take_notification(self, call: RpcRequest | None) -> None:
         """Take a notification; an unknown one is ignored, as the protocol requires."""
@@ -362,8 +316,8 @@ class DoorServer:
             "serverInfo": _SERVER,
         }
 
-    def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
-        """Run a tool call on a thread of its own; raises Refusal."""
+    def _begin(self, call: RpcRequest, name: Id) -> None:
+        """Run a tool call on its own thread; raises Refusal."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
         if tool not in NAMES:
@@ -382,11 +336,9 @@ class DoorServer:
                 del self._running[name]
                 self._threads.discard(threading.current_thread())
             result: Message = {"content": [{"type": "text", "text": text}], "isError": failed}
-            answer(
-                None
-                if running.cancelled
-                else {"jsonrpc": "2.0", "id": name, "result": _with_metadata(result) if stateless else result}
-            )
+            if not running.cancelled:
+                whole = _with_metadata(result) if stateless else result
+                self._send({"jsonrpc": "2.0", "id": name, "result": whole})
 
         with self._lock:
             if name in self._running:
@@ -426,6 +378,6 @@ def _capabilities() -> Message:
 
 
 def _with_metadata(result: Message, *, cached: bool = False) -> Message:
-    """A result as 2026-07-28 has it: whole, by whom, and for how long it may be kept."""
+    """Return a result in the form of version 2026-07-28: complete, with its server, and how long it may be kept."""
     stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
     return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

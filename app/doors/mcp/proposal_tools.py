@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import DecisionStatus, decision_status, proposal_report, wait_for_decision
-from app.doors.mcp.catalogue import MOST_FILES
+from app.doors.mcp.catalogue import LONGEST_WAIT, MOST_FILES
 from app.doors.mcp.door_server import McpCaller, RunningCall
-from app.doors.mcp.tool_arguments import FileArguments, ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import raw_lines
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError
@@ -40,6 +40,71 @@ from app.tools.base.targets import refusals_as_tool_errors, resolve_path, secret
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
+
+_Seconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
+
+
+class _Arguments(BaseModel):
+    """Unknown names are an error that the model can act on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReplacementArguments(_Arguments):
+    """One replacement; its fields are those of `app.proposals.locate.matching.AgentReplacement`."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+    inside_words: bool = False
+    line: int | None = Field(default=None, ge=1)
+
+
+class FileArguments(_Arguments):
+    """The change of one file."""
+
+    path: str
+    edits: list[ReplacementArguments] | None = Field(default=None, min_length=1)
+    content: str | None = None
+    delete: bool = False
+    new_path: str | None = None
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> "FileArguments":
+        asked = [name for name in ("edits", "content") if getattr(self, name) is not None]
+        if self.delete and (asked or self.new_path is not None):
+            raise ValueError(f"{self.path}: `delete` goes with nothing else")
+        if len(asked) == 2:
+            raise ValueError(f"{self.path}: give `edits` or `content`, not both")
+        if not (asked or self.delete or self.new_path is not None):
+            raise ValueError(f"{self.path}: give `edits`, `content`, `delete` or `new_path`")
+        return self
+
+
+class _Proposing(_Arguments):
+    summary: str | None = None
+    wait_seconds: _Seconds | None = None
+    on_top_of: str | None = None
+
+
+class ProposeEditArguments(_Proposing):
+    """Arguments of `propose_edit`."""
+
+    files: list[FileArguments] = Field(min_length=1, max_length=MOST_FILES)
+
+
+class ProposePatchArguments(_Proposing):
+    """Arguments of `propose_patch`."""
+
+    patch: str
+
+
+class StatusArguments(_Arguments):
+    """Arguments of `proposal_status`."""
+
+    proposal: str | None = None
+    wait_seconds: _Seconds | None = None
+
 
 QUOTED = 24_000
 """Characters of all files together."""
@@ -87,7 +152,6 @@ def refusal(last: AgentTurn, caller: McpCaller, on_top_of: str, status: Decision
         last: The turn in which the agent's session staged its last proposal.
         caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
         on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
-        status: The status of the last proposal.
     """
     if caller.turn and caller.turn != last.prompt:
         return ""
@@ -104,12 +168,9 @@ _PENDING_LINES = 40
 
 
 def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
-    """Put changes of files into an empty draft; what the agent should know of it.
+    """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
-        runtime: The open workspace.
-        draft: An empty one.
-        files: The changes.
         own: Proposals of the same agent.
 
     Raises:
@@ -130,7 +191,7 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
 
 
 def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
-    """Put a patch into an empty draft, as a whole; what the agent should know of it.
+    """Put a patch into an empty draft; return what the agent should know of it.
 
     Raises:
         ToolError: it doesn't fit; the draft is to be thrown away.
@@ -172,7 +233,7 @@ def _change(
 
 @contextmanager
 def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
-    """Turn a refusal into a ToolError that quotes no secret, and says what of the text is not on disk."""
+    """Turn a refusal into a ToolError that quotes no secret and names text that is not on disk."""
     try:
         with refusals_as_tool_errors():
             yield
@@ -248,9 +309,7 @@ class ProposalTools:
     """The tools over one workspace, for one agent; `call` may run on many threads at once.
 
     Args:
-        root: The workspace.
         wait_seconds: How long a proposing call waits unless it says how long.
-        say: Takes a line for the user.
     """
 
     def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
+"""Corrections that a refusal suggests: pure functions from a profile and a failure to a better profile.
 
 Each correction is tried at most once per request, and only if it changes something, so a server that refuses
 everything ends in its own error message and not in a loop. `CorrectionTrial` finds out which of them were right.
@@ -36,7 +36,7 @@ def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> 
 
 
 def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return the rule: a server that says this needs these changes."""
+    """Return a rule: a server whose message matches needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
@@ -68,7 +68,7 @@ def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Co
 
 
 def _shown(value: object) -> str:
-    """A value as it stands in the configuration, not too long."""
+    """Return a value as it would be written in the configuration, shortened."""
     match value:
         case bool():
             return str(value).lower()
@@ -79,10 +79,6 @@ def _shown(value: object) -> str:
         case list():
             return "[…]"
     return str(value)
-
-
-WISH_RULES: tuple[Rule, ...] = (_wishes,)
-"""Before those that would change something else for a word that is a field's name."""
 
 
 _RESPONSES_WANTED = re.compile(
@@ -130,10 +126,6 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
         )
 
 
-WIRE_RULES: tuple[Rule, ...] = (_responses_only, _no_responses, _output_limit, _breakpoints, _opaque)
-"""Most specific first."""
-
-
 _MOST_TOOLS = 100
 """Tools that are remembered."""
 _PARTS = "__"
@@ -170,9 +162,6 @@ def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
     return profile_change(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
-
-
-TOOL_RULES: tuple[Rule, ...] = (_schema_refused,)
 
 
 _BAD_IMAGE = re.compile(
@@ -221,7 +210,8 @@ def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterato
 
 
 def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """A history with an image that some server refuses in words of its own would never be answered again."""
+    """Yield a profile without images, as the last try: else a history with a refused image would never be
+    answered."""
     if payload.images and failure.status in _UNREADABLE:
         yield _without(profile)
 
@@ -233,9 +223,6 @@ def _without(profile: Profile) -> Correction:
 
 _MOST = 50
 """Refused images that are remembered."""
-IMAGE_RULES: tuple[Rule, ...] = (_one_refused, _none_taken)
-"""Before those that would change something else for a word that such a refusal has, too."""
-LAST_IMAGE_RULES: tuple[Rule, ...] = (_all_else_failed,)
 
 
 _SYSTEM_REFUSED = re.compile(
@@ -390,7 +377,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """What stands as content beside tool calls."""
+    """Yield profiles with another form of the content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
@@ -402,7 +389,8 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
+    """Yield corrections for templates with rules about the order of roles: other placements of system messages
+    first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     # Where the first one stands apart, only those in mid-conversation can have been refused.
     apart = bool(payload.system) and profile.mid_system == "inline"
@@ -448,10 +436,9 @@ def _has_mid_system(payload: Payload) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    *WIRE_RULES,
-    *WISH_RULES,
-    *TOOL_RULES,
-    *IMAGE_RULES,
+    *(_responses_only, _no_responses, _output_limit, _breakpoints, _opaque),
+    # Before those that would change something else for a word that is a field's name or in such a refusal.
+    *(_wishes, _schema_refused, _one_refused, _none_taken),
     _stream_usage,
     _parallel_calls,
     _tools,
@@ -484,6 +471,6 @@ RULES: tuple[Rule, ...] = (
     _max_tokens,
     _tool_name,
     _content,
-    *LAST_IMAGE_RULES,
+    _all_else_failed,
 )
 """Most specific first."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import compare_again, decide_in_part, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import Lines, compose_lines, has_effect, hunk_header, raw_lines, set_states
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import format_ids
+from app.proposals.values.pending_paths import format_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.workspace.secrets import secret_reason
@@ -69,7 +69,6 @@ def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFi
     """Return the pending hunks and files that were named.
 
     Args:
-        proposal: A waiting one.
         wanted: Hunk ids or numbers, or paths of changes without hunks; None for all that is pending.
 
     Raises:
@@ -106,8 +105,6 @@ def decide_each_file(
     """Apply a decision file by file; files that it does not name stay as they are.
 
     Args:
-        proposal: As it was shown.
-        choice: The part that is decided on.
         decide: Gives a file as the decision leaves it, and adds to the outcome what has to be written and said; it
             also takes the number of the next new hunk.
     """
@@ -133,10 +130,8 @@ def approve(
     """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
-        contents: Where the bytes are; new ones are added.
         filesystem: Asked for files on which older proposals still have pending edits.
         proposal: Re-based onto the present, not stale.
-        choice: The part to write.
         starts: What each file held before the first of this proposal's edits in it was written, where known.
 
     Raises:
@@ -225,10 +220,6 @@ def hunk_facts(
     """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
 
     Args:
-        contents: Where the bytes are.
-        filesystem: Asked for what the files hold now.
-        before: The proposal as it was shown.
-        choice: What was decided.
         landed: Ids of the hunks that were written.
     """
     if choice.whole:
@@ -269,20 +260,20 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
 
 
 def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
-    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    """Return the choices: hunks by number, files without hunks by path."""
     names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
 def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """Return what the file contains with the chosen part, whatever is pending below it."""
+    """Return the choices in words: hunks by number, files without hunks by path."""
     return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: ChosenFiles
 ) -> DeniedPart:
-    """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
+    """Return what is needed to make the denied hunks pending again, given the `result` of the others."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
@@ -369,7 +360,7 @@ def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ..
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
-    """What a file holds now, to be quoted to a model; None where there is none, or it looks like a secret."""
+    """Return the file's text to quote to a model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)
         if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):

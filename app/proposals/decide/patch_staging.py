@@ -12,8 +12,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
 from app.proposals.stack.stacking import related_proposals
-from app.proposals.values.decision_results import EditReport
-from app.proposals.values.models import FileOperation, MatchLevel
+from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -40,7 +39,6 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
     Args:
         draft: An empty one over the disk alone.
-        patch: As it was given.
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
@@ -54,7 +52,7 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
 
 def reverse_part(part: FilePatch) -> FilePatch:
-    """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
+    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not reach it."""
     return replace(
         part,
         path=part.old_path or part.path,
@@ -102,10 +100,13 @@ def _found(held: DraftFile) -> Leaf | None:
 
 
 class PatchOnDisk(Exception):
-    """A patch was made of what is on disk."""
+    """The patch is already applied on disk.
+
+    Args:
+        changes: From what it was made of to what is on disk.
+    """
 
     def __init__(self, changes: Sequence[PathChange], patch: ReadPatch) -> None:
-        """`changes` are from what it was made of to what is on disk."""
         super().__init__()
         self.changes = changes
         self.left_out = [part.path for part in patch.parts if part.left_out]
@@ -117,11 +118,8 @@ def stage_patch_text(
     """Apply a patch to a draft.
 
     Args:
-        draft: An empty one.
-        text: The patch.
         folder: Where the workspace lies in its repository.
         disk_draft: Makes an empty one over the disk alone.
-        store: Has what waits.
 
     Raises:
         PatchOnDisk: what it changes is on disk as it changes it.
@@ -152,9 +150,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     """Return the pending proposal that changes the disk as a patch would; empty if there is none.
 
     Args:
-        store: Has what waits.
         draft: An empty one over the disk alone.
-        patch: What was staged.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.patch(patch)
@@ -166,6 +162,6 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
 
 
 def _first_sentence(error: Exception) -> str:
-    """Why a patch was refused, without what is for a model that tries again; a sentence also where it leads on."""
+    """Return why a patch was refused, in one sentence without the advice for a model."""
     first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
     return first if first.endswith((".", "?")) else f"{first}."

@@ -38,10 +38,8 @@ def proposal_trees(
     """Return the versions for a pending proposal; one that builds on others that are pending is on top of those.
 
     Args:
-        store: Where the proposals are.
         contents: Where the bytes are; those of a partly chosen file are added.
         filesystem: Asked for files on which older proposals still have pending edits.
-        proposal: A waiting one.
         hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all that waits.
 
     Raises:
@@ -72,8 +70,38 @@ def proposal_trees(
     )
 
 
+def tree_with(
+    store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
+) -> Pending:
+    """Return what lies over the disk where just these parts of a pending proposal are in force; maybe none.
+
+    Raises as `proposal_trees` does.
+
+    Args:
+        store: As there.
+        contents: As there.
+        filesystem: As there.
+        proposal: A waiting one, on disk already or not.
+        chosen: Ids of hunks, and paths of files that are decided as a whole.
+    """
+    if not chosen:
+        return proposal_trees(store, contents, filesystem, proposal).before
+    if not proposal.on_disk:
+        return proposal_trees(store, contents, filesystem, proposal, chosen).after
+    choice = decision_outcomes.choose_files(proposal, chosen)
+    changes = [change for change in proposal.files if is_undecided(change)]
+    tree = dict(_trees_of_disk(contents, changes).before)
+    for change in changes:
+        if choice.touches(change):
+            version = decision_outcomes.approved_content(contents, change, choice)
+            if change.old_path and change.old_path != change.path:
+                tree[change.old_path] = None
+            tree[change.path] = None if version is None else _leaf(contents, version)
+    return tree
+
+
 def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
-    """Of what is on disk already: nothing has to lie over it with the proposal, and the bases without."""
+    """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, Leaf | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
@@ -103,7 +131,6 @@ def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -
     """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
-        store: Where they are.
         paths: What the edit changes.
         number: Of the proposal with the edit; younger ones are not below it.
     """

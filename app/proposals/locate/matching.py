@@ -15,6 +15,7 @@ from app.proposals.locate.alignment import aligned_places, describe_nearest, des
 from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_like_place, find_places
 from app.proposals.text.document import Document, split_text
+from app.proposals.text.line_comparison import inside_word
 from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
@@ -42,7 +43,7 @@ _PROMISE = re.compile(
 
 
 def placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
-    """The first line that stands for others (`// ... rest of the code`), or None.
+    """Return the first placeholder line (`// ... rest of the code`), or None.
 
     A bare `...` is code in Python, so it counts only on demand.
     """
@@ -93,16 +94,8 @@ def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
 
 
 def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurrence:
-    cuts = _inside_word(text, start) or _inside_word(text, end)
+    cuts = inside_word(text, start) or inside_word(text, end)
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
-
-
-def _inside_word(text: str, at: int) -> bool:
-    return 0 < at < len(text) and _is_word(text[at - 1]) and _is_word(text[at])
-
-
-def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"
 
 
 def check_words(index: TextIndex, found: Sequence[TextOccurrence]) -> None:
@@ -165,7 +158,7 @@ def _without_newline(old: str, new: str) -> tuple[str, str]:
 
 
 def _check_indented(before: str, new: str) -> None:
-    """Refuse a stripped line that is to become several of which one would stand further left than it."""
+    """Refuse a stripped line that becomes several lines of which one has less indentation."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
             "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
@@ -175,7 +168,7 @@ def _check_indented(before: str, new: str) -> None:
 
 
 def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
-    """Refuse an insertion next to lines that stay, when just those lines stand there already."""
+    """Refuse an insertion of lines that are already beside the unchanged lines."""
     extra = len(new) - len(old)
     if new[: len(old)] == old:
         added, at = new[len(old) :], place.last + 1
@@ -227,8 +220,6 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     """Find the place of one edit.
 
     Args:
-        document: The file.
-        replacement: The edit.
         index: An index of the same document, to share between edits.
 
     Raises:
@@ -348,7 +339,6 @@ def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None
     """Return the doubt about a match where other lines differ from it only in white space.
 
     Args:
-        index: The file.
         start: Their first line, from 0.
         end: One past their last line.
         hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.
@@ -475,7 +465,7 @@ def apply_replacements(
 
 
 def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> Resolution:
-    """The edit in text that earlier edits of the call made: exactly, or the first refusal stands."""
+    """Resolve the edit in text that earlier edits of the call inserted: exactly, or raise the first refusal."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):
         raise error

@@ -27,7 +27,7 @@ def make_change(
     matches: Sequence[EditMatch] = (),
     notes: Iterable[str] = (),
 ) -> FileChange:
-    """A change that nobody has decided on yet, with all its hunks; both contents can be had from `contents`."""
+    """Return a pending change with all its hunks; `contents` holds both versions."""
     change = FileChange(
         path=path,
         old_path=old_path,
@@ -53,7 +53,6 @@ def compare_again(
     """Return the change with the hunks between its current base and result; decided ones stay as marks.
 
     Args:
-        contents: Where the bytes are.
         change: With a new base or result.
         next_number: For hunks that it did not have.
         previous: Its hunks so far, if not those in `change`.
@@ -86,10 +85,7 @@ def decide_in_part(
     Compared anew, lines that are like their neighbours could come out as other hunks.
 
     Args:
-        contents: Where the bytes are.
         change: With the base or the result that the decision left, and the hunks from before it.
-        chosen: The hunks that were decided.
-        state: What they are now.
         next_number: For hunks that it did not have.
     """
     hunks = mark_decided(change.hunks, chosen, state)
@@ -107,7 +103,7 @@ def decide_in_part(
 
 
 def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
-    """The change with these hunks, and with what in those of a state could deceive a reader."""
+    """Return the change with these hunks, and with the deceptive text in hunks of a state."""
     found = [hunk for hunk in hunks if hunk.state is state]
     warnings, mentions = find_deceptions(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})

@@ -78,16 +78,10 @@ Added = Mapping[str, int]
 """How often each line, stripped, was added in all files of a proposal."""
 
 
-def moved_line_pool(files: Sequence[EditedFile]) -> Counter[str]:
-    """Return the added lines of all files: a removed line among them was moved."""
-    return Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
-
-
 def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
     """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
-        file: The one looked at.
         added: What was added in the whole proposal.
         tests: Names of the tests that were added in it.
     """
@@ -119,6 +113,11 @@ def find_test_names(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[C
             yield line, next(name for name in found.groups() if name)
 
 
+def find_test_names_in(lines: Sequence[str]) -> list[str]:
+    """Return the names of the tests that begin on these lines of source."""
+    return [name for line in lines if (found := _TEST.search(line)) for name in found.groups() if name]
+
+
 def _skipped(file: EditedFile) -> Iterator[Reason]:
     if not _SKIP.search(file.added_text):
         return
@@ -129,7 +128,7 @@ def _skipped(file: EditedFile) -> Iterator[Reason]:
 
 
 def _gone_with_their_call(file: EditedFile) -> set[int]:
-    """The numbers of the removed lines that handed on the error of a call that is removed, too."""
+    """Return the numbers of removed lines that handled the error of a call that is removed, too."""
     calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
     if not calls:
         return set()
@@ -259,7 +258,7 @@ def _comparable(
 
 
 def _differing(old: str, new: str) -> tuple[str, str]:
-    """Both texts without what is the same at their beginning and end, cut where no operator can be cut."""
+    """Return both texts without their common beginning and end, cut only where no operator is split."""
     head, tail = equal_ends(old, new)
     start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
     ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
@@ -388,7 +387,7 @@ def _stands_in(match: re.Match[str]) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether it is no word: letters and digits mixed, and nothing that stands in for a secret."""
+    """Return whether a text looks random: letters and digits mixed, and no placeholder of a secret."""
     digits = sum(each.isdigit() for each in text)
     return 2 <= digits < len(text) - 3 and _STANDS_IN.search(text) is None
 
@@ -536,9 +535,9 @@ _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 
 
 def new_calls(file: EditedFile) -> Iterator[Reason]:
-    """Return what the file calls more often than before.
+    """Yield a reason for each risky call that the file makes more often than before.
 
-    Tests start programs and servers as a matter of course; what they turn off in a connection is told.
+    Tests start programs and servers as a matter of course; only weakened connections are reported for them.
     """
     if is_prose(file.path):
         return
@@ -592,8 +591,6 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
-        contents: Where the texts are.
-        proposal: With its hunks.
         request: What the user asked for, in their words, as far as that is known.
     """
     budget = LexingBudget()
@@ -606,7 +603,7 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
 
 def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
     """Return all reasons, file by file; `unasked` are the paths that the user's request does not mention."""
-    added = moved_line_pool(files)
+    added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
     for file in giving_way(files):
@@ -629,7 +626,7 @@ def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[
 
 
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
-    """What is true of the file as a whole."""
+    """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
         yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
@@ -651,7 +648,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
 
 
 def _stands_last(file: EditedFile) -> list[Reason]:
-    """Why a file stands last, if it does."""
+    """Return the reasons why a file is read last; empty for most."""
     if lock_source(file.path) is not None:
         return [Reason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated(file.path, file.old)
@@ -659,7 +656,7 @@ def _stands_last(file: EditedFile) -> list[Reason]:
 
 
 def _rights(change: FileChange) -> str:
-    """What a file may do that it could not do before."""
+    """Return the permissions that a file gains, in words."""
     if change.result is None or change.links:
         return "a link" if change.links and change.result is not None else ""
     new = change.result.mode & ~(change.base.mode if change.base else 0)

@@ -139,14 +139,6 @@ class StackCache:
     def __init__(
         self, store: ProposalStore, filesystem: ReadableDisk, contents: Contents, save: Callable[..., None]
     ) -> None:
-        """Nothing is read yet.
-
-        Args:
-            store: Has what waits.
-            filesystem: The disk.
-            contents: Where the bytes are.
-            save: Called with the proposals that had to be re-based.
-        """
         self._store = store
         self._filesystem = filesystem
         self._contents = contents

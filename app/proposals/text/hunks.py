@@ -47,12 +47,9 @@ def compare_contents(
 
     Args:
         path: Goes into the ids.
-        base: What there is.
-        result: What there will be.
         previous: The hunks of this file so far. One with the same id and state keeps its number; those decided or
             already on disk are kept as marks of their place.
         next_number: For hunks that were not there before.
-        state: Of the hunks found.
         changes: The line changes from `base` to `result`, if they are known already.
     """
     old, new = raw_lines(base), raw_lines(result)
@@ -126,7 +123,7 @@ def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
 
 
 def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
-    """The id of a hunk: of what it does and where among equals, not of its line number."""
+    """Return the id of a hunk: by its contents and its place among equals, not by line number."""
     digest = hashlib.sha256()
     for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
         digest.update(b"%d:" % len(part))
@@ -151,7 +148,7 @@ def compose_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Col
 
 
 def _terminated(lines: list[bytes]) -> list[bytes]:
-    """The lines, where one that ended its file has come to stand before others, with an ending."""
+    """Return the lines with an ending added to one that ended its file and now precedes others."""
     ending = b"\r\n" if any(line.endswith(b"\r\n") for line in lines[:1]) else b"\n"
     last = len(lines) - 1
     return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
@@ -197,7 +194,7 @@ def _range(start: int, count: int) -> str:
 
 
 class _Shifts:
-    """How far apart the lines of base and result stand, at any place."""
+    """Distance between the lines of base and result at any place."""
 
     def __init__(self, found: Sequence[Hunk]) -> None:
         self._old = [hunk.old_start for hunk in found]

@@ -30,7 +30,7 @@ def lines_unlike_all(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, .
 
 
 def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
-    """What lies in spans of both; a place where lines are gone lies in a span that it touches."""
+    """Return the overlap of two lists of spans; a position of removed lines lies in each span that it touches."""
     found: list[LineSpan] = []
     one = other = 0
     while one < len(ours) and other < len(theirs):
@@ -93,14 +93,15 @@ def _equal_start(old: str, new: str) -> int:
 
 def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
     """Shrink the equal ends until neither cuts a word on either side."""
-    while head and any(_inside_word(line, head) for line in (old, new)):
+    while head and any(inside_word(line, head) for line in (old, new)):
         head -= 1
-    while tail and any(_inside_word(line, len(line) - tail) for line in (old, new)):
+    while tail and any(inside_word(line, len(line) - tail) for line in (old, new)):
         tail -= 1
     return head, tail
 
 
-def _inside_word(line: str, at: int) -> bool:
+def inside_word(line: str, at: int) -> bool:
+    """Return whether an offset is between two characters of one word."""
     return 0 < at < len(line) and _is_word(line[at - 1]) and _is_word(line[at])
 
 

@@ -13,7 +13,7 @@ _NAMED = 3
 
 
 class ReasonKind(StrEnum):
-    """What was found, the gravest first."""
+    """Kind of a reason, the gravest first."""
 
     DECEIVES = "deceives"
     """Characters in the name or in added lines that don't show, or look like others."""
@@ -35,13 +35,15 @@ class ReasonKind(StrEnum):
     """A lock file without what it locks."""
     INEXACT = "inexact"
     DELETED = "deleted"
+    UNHELD = "unheld"
+    """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
     UNASKED = "unasked"
     LOCK = "lock"
     GENERATED = "generated"
 
     @property
     def is_risk(self) -> bool:
-        """Whether it brings a file to the front; the others say why a file stands last, folded."""
+        """Return whether it moves a file to the front; the others say why a file comes last, folded."""
         return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
 
 
@@ -95,6 +97,7 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
         ReasonKind.UNLOCKED: f"changes {named} but not what it locks",
         ReasonKind.INEXACT: f"was not found exactly in {what}",
         ReasonKind.DELETED: f"deletes {what}",
+        ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",

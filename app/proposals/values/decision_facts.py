@@ -1,5 +1,6 @@
 """Facts about a proposal for logs, records and messages: files in numbers, outcome of hunks, the user's words."""
 
+from enum import StrEnum
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -24,7 +25,7 @@ class FileStat(FrozenModel):
 
 
 class HunkFact(FrozenModel):
-    """What became of one hunk, in terms that the model can act on."""
+    """The outcome of one hunk, in terms that the model can use."""
 
     path: str
     hunk: str
@@ -80,7 +81,7 @@ class LineComment(FrozenModel):
 
 
 class CheckFact(FrozenModel):
-    """How a check of a proposal stood when the user decided."""
+    """The result of a check at the time of the decision."""
 
     name: str
     state: str
@@ -93,8 +94,80 @@ class CheckFact(FrozenModel):
     """Why that was not the tree that the decision left: `before b.py changed`; empty if it was."""
 
 
+class EvidenceVerdict(StrEnum):
+    """What the tests showed of one hunk."""
+
+    HELD = "held"
+    """A test that passes with the whole proposal fails without the hunk, twice."""
+    LOAD = "load"
+    """Without the hunk the tests do not load: this says nothing of what it does."""
+    UNNOTICED = "unnoticed"
+    """Each test that ran passes without the hunk as well."""
+    RED = "red"
+    """Of a hunk that adds or changes tests: one of them fails without the code of the proposal, twice."""
+    GREEN = "green"
+    """They all pass without the code of the proposal, too."""
+    FLAKY = "flaky"
+    """What failed without the hunk passed when it was run again."""
+    NOT_RUN = "not_run"
+
+    @property
+    def is_unheld(self) -> bool:
+        """Return whether nothing would notice if the hunk were missing, or what it tests."""
+        return self in (EvidenceVerdict.UNNOTICED, EvidenceVerdict.GREEN)
+
+
+_TESTS_NAMED = 1
+
+
+class HunkEvidence(FrozenModel):
+    """What notices if one hunk is missing, as far as tests were run to find out."""
+
+    path: str
+    hunk: int
+    """Its number."""
+    verdict: EvidenceVerdict
+    tests: tuple[str, ...] = ()
+    """The ids of the tests that hold it, or are red, a few."""
+    count: int = 0
+    """How many there are of them."""
+    together: tuple[int, ...] = ()
+    """The numbers of other hunks that were taken out with it."""
+    reason: str = ""
+    """Why it was not run."""
+
+    @property
+    def words(self) -> str:
+        """Return the mark: `held by tests/test_x.py::test_y`."""
+        more = f" and {self.count - _TESTS_NAMED:,} more" if self.count > _TESTS_NAMED else ""
+        named = self.tests[0] if self.tests and self.tests[0] else "the check"
+        said = {
+            EvidenceVerdict.HELD: f"held by {named}{more}",
+            EvidenceVerdict.LOAD: "needed to load",
+            EvidenceVerdict.UNNOTICED: "none of the tests that ran notices",
+            EvidenceVerdict.RED: f"red without the change{f': {self.reason}' if self.reason else ''}",
+            EvidenceVerdict.GREEN: "green without the change: tests nothing new",
+            EvidenceVerdict.FLAKY: f"flaky: {named} fails now and then, which says nothing",
+            EvidenceVerdict.NOT_RUN: f"not run{f': {self.reason}' if self.reason else ''}",
+        }[self.verdict]
+        others = ", ".join(map(str, self.together))
+        return f"{said}, taken out with hunk{'s' * (len(self.together) > 1)} {others}" if others else said
+
+
+class EvidenceFact(FrozenModel):
+    """What had been found out about the hunks of a proposal when the user decided."""
+
+    check: str
+    """The name of the check whose tests ran."""
+    selection: str
+    """Which of its tests ran, in words."""
+    tree: str
+    """What they ran on, without what was taken out of it: the id of a git tree, or a SHA-256 over all files."""
+    hunks: tuple[HunkEvidence, ...]
+
+
 class CommandCaller(FrozenModel):
-    """How a command that decided was called, as far as its process could see: a trace, no proof."""
+    """How a deciding command was called, as far as its process could see: a trace, no proof."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
@@ -116,15 +189,17 @@ class CommandCaller(FrozenModel):
 
 
 class DecisionContext(FrozenModel):
-    """What the user had before them when they decided, as far as that is known."""
+    """What the user had on the screen at the decision, as far as it is known."""
 
     through: str = ""
-    """`app` or `command line`."""
+    """`app`, `plain review` or `command line`."""
     unseen_lines: int | None = None
     """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
     unseen_files: tuple[str, ...] = ()
     """The files of which something was not."""
     checks: tuple[CheckFact, ...] = ()
+    evidence: EvidenceFact | None = None
+    """What notices if hunks are missing; None where nothing current was known of it."""
     caller: CommandCaller | None = None
     """Of a command that decided; None for the app, and for what earlier versions recorded."""
 
@@ -134,7 +209,7 @@ UNKNOWN = DecisionContext()
 
 
 class LastDecision(FrozenModel):
-    """What the user did last with a proposal: kept with it, so that it can be recorded whatever fails afterwards."""
+    """The user's last action on a proposal, kept with it so that it can be recorded even after a failure."""
 
     number: int
     """From 1, among all decisions on the proposal."""

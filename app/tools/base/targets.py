@@ -7,14 +7,18 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import ParamSpec
 
 from app.proposals.overlay.overlay import OverlayFile
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
+from app.sandbox.process import shielded
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
-from app.workspace.paths import FoundFile, Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
+_P = ParamSpec("_P")
 TOLD_FILES = 50
 """Files that one result lists."""
 TOLD_NOTES = 4_000
@@ -23,27 +27,17 @@ NEXT = "awaiting approval; do not call tools; hand control back"
 """What a staging result tells the model to do once its turn may stage no more."""
 
 
-async def stage(context: ToolContext, summary: str | None, edit: Callable[[], EditReport]) -> ToolOutput:
-    """Run one edit of the draft.
-
-    Args:
-        context: The call's context.
-        summary: The model's words for the edit.
-        edit: Calls one method of the draft.
+async def stage(
+    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *given: _P.args, **named: _P.kwargs
+) -> ToolOutput:
+    """Run one edit of the draft with the given arguments.
 
     Raises:
         ToolError: The edit was refused; nothing was staged by this call.
     """
-    work = asyncio.ensure_future(asyncio.to_thread(edit))
     with refusals_as_tool_errors():
-        try:
-            report = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            # A thread can't be stopped: wait, so that nothing reaches the draft after the call has ended.
-            await asyncio.wait({work})
-            if not work.cancelled():
-                work.exception()
-            raise
+        # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
+        report = await shielded(asyncio.to_thread(edit, *given, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
@@ -67,8 +61,6 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
     """Return the result as JSON, which models read as a fact and not as praise.
 
     Args:
-        proposal_id: What the edit is part of.
-        report: What it did.
         steps_left: How many more steps of the turn may stage edits.
     """
     result: dict[str, object] = {
@@ -143,14 +135,15 @@ def secret_reason_of(workspace: Workspace, path: str, content: bytes | None = No
 
 
 def found_file_looks_secret(path: str, file: FoundFile) -> bool:
-    """Whether a file that a walk found, and whose path has no links, looks like a secret by any of its names."""
+    """Return whether a file that a walk found, and whose path has no links, looks like a secret by any of its
+    names."""
     if secret_reason(path, file.content):
         return True
     return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
 
 
 def looks_secret_pending(file: OverlayFile) -> str:
-    """Why what is pending at a path looks like a secret that the model did not write; empty if it doesn't."""
+    """Return why a pending file looks like a secret that the model did not write; empty if it doesn't."""
     for name in reversed(file.strange_names):
         if reason := secret_reason(name, file.content):
             return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"
@@ -205,7 +198,7 @@ def _pending(draft: DraftPort, path: str) -> str:
 
 
 def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:
-    """Up to five files that the model may have meant instead of one that doesn't exist."""
+    """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}
     for known in [*sorted(added), *islice(workspace.files(), _LOOKED_THROUGH)]:

@@ -1,4 +1,4 @@
-"""What happens to a command's changes: staged with the step, written through, or discarded."""
+"""Handles the changes of a command: staged with the step, written through, or discarded."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from app.proposals.files.filesystem import LARGEST
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
-from app.proposals.values.decision_results import EditReport
+from app.proposals.values.models import EditReport
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
@@ -32,13 +32,7 @@ _SHOWN = 200
 async def handle_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
-    """Write through what git ignores, and read the command's other changes.
-
-    Args:
-        run: In which it ran.
-        context: The call's.
-        output: What there is to say of the command itself.
-        command: The command line.
+    """Write through the files that git ignores, and read the command's other changes.
 
     Returns:
         What there is to say by now, and what is to be staged.
@@ -67,7 +61,7 @@ async def handle_changes(
 async def _write_through(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
-    """Write what git ignores, if the user has nothing against it; lines for the model, and words for the user."""
+    """Write the ignored files if the user allows it; return lines for the model, and words for the user."""
     if context.hold_ignored and (held := (await run.write_back(paths, dry=True)).written):
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
@@ -108,10 +102,6 @@ async def stage_changes(
     """Stage a command's changes, and describe them.
 
     Args:
-        context: The call's.
-        output: What there is to say by now.
-        changes: What is to be staged.
-        command: The command line.
         put_back: It has run on the user's files.
 
     Raises:
@@ -171,7 +161,7 @@ async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
 
 
 def _read(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
-    """The changes with their contents, and what can't be had, with the reason."""
+    """Return the changes with their contents, and the unreadable ones with reasons."""
     changes: list[PathChange] = []
     left_out: list[str] = []
     room = MOST_KEPT

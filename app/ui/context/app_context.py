@@ -1,6 +1,10 @@
-"""What the app offers to its parts, so that none of them depends on the app."""
+"""What a controller needs of the app, and how errors are told to the user."""
 
+import os
+import time
+import traceback
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from textual.app import App
@@ -34,7 +38,7 @@ class Notify(Protocol):
 
 
 class PushScreen(Protocol):
-    """Shows a screen and returns its result; only inside what `RunWork` runs."""
+    """Shows a screen and returns its result; only within work that `RunWork` runs."""
 
     async def __call__(self, screen: Screen[_Answer]) -> _Answer:
         """Ask."""
@@ -42,7 +46,7 @@ class PushScreen(Protocol):
 
 
 class Leave(Protocol):
-    """Ends the app, once the user has agreed to lose what is unsaved."""
+    """Closes the app after the user has agreed to lose unsaved text."""
 
     async def __call__(self) -> None:
         """End it."""
@@ -50,7 +54,7 @@ class Leave(Protocol):
 
 
 class AppContext(NamedTuple):
-    """How a part gets work done, tells and asks the user, and ends the app."""
+    """Runs work, notifies and asks the user, and closes the app for one of its parts."""
 
     run: RunWork
     notify: Notify
@@ -64,3 +68,65 @@ def open_link(app: App[object], href: str, tell: Notify) -> None:
         app.open_url(href)
     else:
         tell(f"Not opened, since it is no web address: {href}", problem=True)
+
+
+_LARGEST_LOG = 2**20
+"""Bytes; a larger log is begun anew."""
+
+
+def error_message(error: Exception, log: Path) -> str:
+    """Return the line for the user; an unforeseen error is logged with its traceback, without values."""
+    if _foreseen(error):
+        return str(error)
+    kept = append_to_log("".join(traceback.format_exception(error)), log)
+    where = f" Details are in {log}." if kept else ""
+    return f"Something in signoff went wrong: {type(error).__name__}.{where} What you were doing was not finished."
+
+
+def _foreseen(error: Exception) -> bool:
+    """Whether the error was made for the user's eyes."""
+    from app.agent.turns import OpenElsewhere
+    from app.config.settings import ConfigError
+    from app.llm.failures.request_errors import RequestError
+    from app.proposals.values.proposal_errors import ProposalError
+    from app.runtime.model_connection import NotConnected
+    from app.runtime.user_editor import EditorFailed
+    from app.storage.storage_errors import StorageError
+    from app.ui.context.slash_commands import BadArgument
+    from app.workspace.path_rules import WorkspaceError
+
+    return isinstance(
+        error,
+        BadArgument
+        | ConfigError
+        | EditorFailed
+        | NotConnected
+        | OpenElsewhere
+        | ProposalError
+        | RequestError
+        | StorageError
+        | WorkspaceError,
+    )
+
+
+def is_user_error(error: Exception) -> bool:
+    """Return whether the user only has to write something else, or to set an editor."""
+    from app.runtime.user_editor import EditorFailed
+    from app.ui.context.slash_commands import BadArgument
+
+    return isinstance(error, BadArgument | EditorFailed)
+
+
+def append_to_log(text: str, log: Path) -> bool:
+    """Append a text to the log; return whether that worked."""
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = os.O_APPEND
+        if log.exists() and log.stat().st_size > _LARGEST_LOG:
+            mode = os.O_TRUNC
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | mode | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
+            out.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')}\n{text}\n")
+    except OSError:
+        return False
+    return True

@@ -1,9 +1,9 @@
-"""Connects to the configured model, or lets the user choose what is missing."""
+"""Connects to the configured model, or lets the user choose missing settings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from app.runtime.model_connection import NotConnected, endpoint_name, keep_picked_model, picked_model
 from app.ui.context.app_context import AppContext
@@ -24,41 +24,48 @@ _USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
 NO_MODEL = "No model yet: send anything to choose one"
 
 
+class ConnectedChat(Protocol):
+    """The chat as the connector sees it."""
+
+    async def open_session(self, record: "SessionRecord | None") -> None:
+        """Show a session; a new one for None."""
+        ...
+
+    def show_hint(self, text: str) -> None:
+        """Show what to do next in the empty composer."""
+        ...
+
+
 class Connector:
-    """Leads from settings to an open session."""
+    """Leads from settings to an open session.
+
+    Args:
+        session: What is connected.
+        preferences: Name endpoint and model.
+        app_context: Lets the user choose.
+        chat: Shows a session once there is a model, and else what to do.
+        runtime: Remembers what was picked, and knows where the user can write it down.
+    """
 
     def __init__(
         self,
         session: CurrentSession,
         preferences: Preferences,
         app_context: AppContext,
-        *,
-        open_session: "Callable[[SessionRecord | None], Awaitable[None]]",
-        hint: Callable[[str], None],
+        chat: ConnectedChat,
         runtime: "OpenWorkspace",
     ) -> None:
-        """Nothing is connected yet.
-
-        Args:
-            session: what is connected.
-            preferences: name endpoint and model.
-            app_context: Lets the user choose.
-            open_session: shows a session once there is a model.
-            hint: says in the composer what to do where there is none.
-            runtime: remembers what was picked, and knows where the user can write it down.
-        """
         self._session = session
         self._preferences = preferences
         self._ask, self._work = app_context.push_screen, app_context.run
-        self._open_session = open_session
-        self._hint = hint
+        self._chat = chat
         self._store = runtime.sessions
         self._config_file = runtime.dirs.config_file
         self._record: SessionRecord | None = None
         self._choosing = asyncio.Lock()
 
     async def open_session(self, record: "SessionRecord | None") -> None:
-        """Connect and open a session; ask for what is missing."""
+        """Connect and open a session; ask the user for missing settings."""
         self._record = record
         try:
             await self.choose()
@@ -66,7 +73,7 @@ class Connector:
             self._session.asked.set()
 
     async def choose(self) -> None:
-        """Connect with the settings as they are, or let the user choose; raises NotConnected.
+        """Connect with the present settings, or let the user choose; raises NotConnected.
 
         Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
         the session is open must not open a second one.
@@ -81,7 +88,7 @@ class Connector:
         if settings.has_endpoint and not settings.model:
             name = await self._picked_before(settings) or await self.pick_model(settings)
             if not name:
-                self._hint(NO_MODEL)
+                self._chat.show_hint(NO_MODEL)
                 return
             # What is set for models may be other than before the choice.
             settings = self._preferences.settings.model_copy(update={"model": name})
@@ -90,7 +97,7 @@ class Connector:
         except NotConnected as error:
             await self._set_up(str(error))
             return
-        await self._open_session(self._record)
+        await self._chat.open_session(self._record)
 
     async def switch_to(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
@@ -122,7 +129,7 @@ class Connector:
         await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
+        """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
         from app.ui.screens.setup_screens import ModelScreen
 
         listed: list[ListedModel] = []
@@ -138,7 +145,7 @@ class Connector:
         return name
 
     def model_settings_screen(self, model: "ListedModel") -> "ModelSettingsScreen":
-        """The screen of what is set for a model alone."""
+        """Return the screen of settings for one model."""
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
         runtime = self._session.open_session.runtime
@@ -150,7 +157,7 @@ class Connector:
         self._session.asked.set()
         choice = await self._ask(SetupScreen(missing, partial(picked_model, self._store)))
         if choice is None:
-            self._hint(NO_MODEL)
+            self._chat.show_hint(NO_MODEL)
             return
         if choice == WRITTEN:
             await self._write_endpoint(missing)
@@ -168,10 +175,10 @@ class Connector:
         await self.switch_to(settings)
         if not self._session.demo:
             await self._keep(settings, model)
-        await self._open_session(self._record)
+        await self._chat.open_session(self._record)
 
     async def _write_endpoint(self, missing: str) -> None:
-        """Let the user write a key or an address, and go on with it; who leaves that is asked again."""
+        """Let the user type a key or an address, and continue with it; leaving asks again."""
         from app.config.settings import ConfigError
         from app.ui.screens.setup_screens import EndpointScreen
 

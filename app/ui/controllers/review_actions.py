@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from app.agent.updates import PhaseChanged
 from app.images.mentions import has_image_name
-from app.proposals.values.proposal_errors import CheckFailed, NotRecorded
+from app.proposals.values.proposal_errors import NotRecorded
+from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, first_items, undo_words
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
-from app.ui.controllers.image_attacher import ImageAttacher
 from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.external_diff_screen import ExternalDiffs
+from app.ui.screens.output_screens import ExternalDiffs
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from app.images.image import Image
     from app.images.mentions import Mention
     from app.proposals.decide.conflicts import FileConflict, UnsavedText
-    from app.proposals.values.decision_facts import DecisionContext
-    from app.proposals.values.decision_results import DecisionResult
-    from app.proposals.values.models import FileDiff, FileVersion, Proposal
+    from app.proposals.values.models import DecisionResult, FileDiff, FileVersion, Proposal
     from app.runtime.open_workspace import OpenWorkspace
     from app.ui.terminal.external_editor import ExternalEditor
 
@@ -37,13 +35,16 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
-    @property
-    def attaching(self) -> ImageAttacher:
-        """Finds the images that the user names."""
+    async def find_images(self, mentions: "Sequence[Mention]", undone: str) -> "tuple[Image, ...]":
+        """Return the images among the files that the user has named. Raises NotAttached."""
         ...
 
     def show(self) -> None:
         """Show the chat and focus its composer."""
+        ...
+
+    def add_to_composer(self, text: str) -> None:
+        """Add feedback whose subject is decided to the composer."""
         ...
 
     @property
@@ -53,23 +54,20 @@ class ChatAccess(Protocol):
 
 
 class AfterDecision:
-    """Follow-up of decisions: leads the focus back to the composer, lets the model continue."""
+    """Follow-up of decisions: leads the focus back to the composer, lets the model continue.
 
-    def __init__(
-        self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
-    ) -> None:
-        """Nothing is decided yet.
+    Args:
+        review: Where the user decides.
+        session: Whose model hears of it.
+        preferences: Say whether the model goes on by itself.
+        chat: Gets the focus after the last decision.
+    """
 
-        Args:
-            review: where the user decides.
-            session: whose model hears of it.
-            preferences: say whether the model goes on by itself.
-            leave: leads back to the composer.
-        """
+    def __init__(self, review: Review, session: CurrentSession, preferences: Preferences, chat: ChatAccess) -> None:
         self._review = review
         self._session = session
         self._preferences = preferences
-        self._leave = leave
+        self._chat = chat
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
@@ -89,7 +87,7 @@ class AfterDecision:
             return
         self._deciding = False
         if review.in_focus and review.deciding.question is None:
-            self._leave()
+            self._chat.show()
 
     def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
         """Return a sentence on when the model gets the words of these decisions."""
@@ -106,7 +104,7 @@ class AfterDecision:
         return " Your words are on their way to the model."
 
     async def continue_if_wanted(self, proposal: "Proposal", *, asked: bool) -> str:
-        """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
+        """Let the model continue after an approval if that is wanted; return a sentence about it.
 
         Args:
             proposal: the one that was written last.
@@ -129,7 +127,7 @@ class AfterDecision:
         return " The model goes on."
 
     def handle_update(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         session = self._session.current
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
@@ -184,14 +182,17 @@ class ReviewActions:
         self._runtime = runtime
         self._editor = editor
         self._app_context = app_context
-        self._chat = chat
+        self.chat = chat
         self.checks = ReviewChecks(review, runtime, app_context)
-        self.aftermath = AfterDecision(review, session, preferences, chat.show)
+        self._decisions = ReviewDecisions(
+            review.state, lambda: session.open_session.decisions, lambda: self.checks.following, "app"
+        )
+        self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
-        self.outside = ExternalDiffs(review, runtime, app_context)
+        self.external_diffs = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
-        """Do what was decided."""
+        """Carry out a decision."""
         await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
@@ -218,14 +219,14 @@ class ReviewActions:
                 case review_messages.DenyAll():
                     await self.deny_all(event)
         except BaseException:
-            self.aftermath.cancel()
+            self.after_decision.cancel()
             raise
-        self.aftermath.settle()
+        self.after_decision.settle()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
         (result,) = await self._each((event,), self._write)
-        follows = self._fate((event,), (result,)) or await self.aftermath.continue_if_wanted(
+        follows = self._fate((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, asked=event.go_on
         )
         self._say_written(result, follows)
@@ -233,7 +234,7 @@ class ReviewActions:
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
         written = await self._each(event.each, self._write)
-        follows = self._fate(event.each, written) or await self.aftermath.continue_if_wanted(
+        follows = self._fate(event.each, written) or await self.after_decision.continue_if_wanted(
             written[-1].proposal, asked=False
         )
         if len(written) == 1:
@@ -245,23 +246,11 @@ class ReviewActions:
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
-        from app.proposals.values.models import ProposalState
-
         (result,) = await self._each((event,), self._discard)
-        name = event.proposal_id
-        if result.proposal.on_disk:
-            what = f"{name} taken back off the disk: {_listed([file.path for file in result.files])}."
-            back = "puts it back"
-        elif event.hunks:
-            fact = "what was written stays" if result.proposal.written_in_part else "nothing was written"
-            what = f"{plural(len(event.hunks), 'hunk')} of {name} denied; {fact}."
-            back = "takes that back" if result.proposal.state is not ProposalState.APPLIED else ""
-        elif result.proposal.state is ProposalState.APPLIED:
-            what, back = f"The rest of {name} denied; what was written stays.", "undoes that"
-        else:
-            what, back = f"{name} denied; nothing was written.", "reopens it"
+        what, back = denial_words(result, event.hunks)
         if event.go_on:
-            said = f" Why it was stale is sent.{await self.aftermath.continue_if_wanted(result.proposal, asked=True)}"
+            follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
+            said = f" Why it was stale is sent.{follows}"
         else:
             said = self._fate((event,), (result,))
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
@@ -272,9 +261,9 @@ class ReviewActions:
         on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
         others = [result.proposal for result in denied if not result.proposal.on_disk]
         partly = [proposal.id for proposal in others if proposal.written_in_part]
-        fact = f"what was written of {_listed(partly)} stays" if partly else "nothing was written"
+        fact = f"what was written of {first_items(partly)} stays" if partly else "nothing was written"
         if on_disk:
-            fact = f"{_listed(on_disk)} taken back off the disk"
+            fact = f"{first_items(on_disk)} taken back off the disk"
         undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
@@ -282,34 +271,18 @@ class ReviewActions:
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
-        words = event.words
-        if red := await self.checks.run_before_approval(event):
-            said = ", ".join(f"{one.name}: {one.summary}" for one in red)
-            hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
-            raise CheckFailed(f"{event.proposal_id} was not written ({said}){hint}.")
+        name, revision, hunks = event.proposal_id, event.revision, event.hunks
+        await self._decisions.check(name, revision, hunks)
         images = await self._images(event)
-        self.checks.stop(event.proposal_id)
-        result = await self._session.open_session.decisions.approve(
-            event.proposal_id,
-            event.hunks,
-            event.revision,
-            words.feedback,
-            words.comments,
-            self._circumstances(event.proposal_id),
-            images,
-        )
+        self.checks.stop(name)
+        result = await self._decisions.approve(name, revision, hunks, event.words, images)
         self._say_written(result)
         return result
 
     async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
-        words = event.words
-        circumstances = self._circumstances(event.proposal_id)
         images = await self._images(event)
         self.checks.stop(event.proposal_id)
-        decisions = self._session.open_session.decisions
-        return await decisions.deny(
-            event.proposal_id, event.hunks, words.feedback, words.comments, event.revision, circumstances, images
-        )
+        return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.words, images)
 
     async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
         """The images that go with the user's words; another agent reads files by itself, by their names."""
@@ -318,27 +291,12 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self._chat.attaching.find_images(event.words.mentions, undone)
-
-    def _circumstances(self, proposal_id: str) -> "DecisionContext":
-        """What the user has before them of a proposal, for the record."""
-        from app.proposals.values.decision_facts import DecisionContext
-
-        state = self._review.state
-        proposal = state.get(proposal_id)
-        unseen = None if proposal is None else state.unseen_parts(proposal)
-        checked = state.checks.get(proposal_id)
-        return DecisionContext(
-            through="app",
-            unseen_lines=None if unseen is None else unseen.lines,
-            unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.record_fact for one in checked.results),
-        )
+        return await self.chat.find_images(event.words.mentions, undone)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
     ) -> "list[DecisionResult]":
-        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        """Carry out decisions in order; the words of failed ones are returned to the user."""
         results = []
         for number, event in enumerate(events):
             try:
@@ -356,29 +314,18 @@ class ReviewActions:
         self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
     ) -> str:
         spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
-        return self.aftermath.delivery_sentence(spoken) if spoken else ""
+        return self.after_decision.delivery_sentence(spoken) if spoken else ""
 
     async def undo(self, event: review_messages.Undo) -> None:
         """Take a decision back."""
-        self.aftermath.cancel()
+        self.after_decision.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
-        if result.denial and result.proposal.on_disk:
-            what = f"{plural(len(result.hunks), 'hunk')} of " if result.hunks else ""
-            back = ("redo", "takes it back again") if result.proposal.reopened else None
-            self._say(f"On disk and waiting again: {what}{event.proposal_id}.", back=back)
-            return
-        if result.denial and result.hunks:
-            self._say(f"Waiting again: {plural(len(result.hunks), 'hunk')} of {event.proposal_id}.")
-            return
-        if result.denial:
-            self._say(f"{event.proposal_id} waits again. What you said stays said.", back=("redo", "denies it again"))
-            return
-        paths = _listed([file.path for file in result.files])
-        self._say(f"{event.proposal_id} undone: {paths}.", back=("redo", "applies it again"))
+        text, back = undo_words(result)
+        self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
-        self.aftermath.cancel()
+        self.after_decision.cancel()
         result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
@@ -393,21 +340,21 @@ class ReviewActions:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
             await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
-        await self.outside.look()
+        await self.external_diffs.look()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
         return self._runtime.service.diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
-        """Compute what changed from the version before to this one."""
+        """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import version_diffs
 
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_answers(self, event: review_messages.AnswersWanted) -> None:
-        """Find out what became of the lines that the user commented on."""
+        """Find the effects of the proposal on the lines that the user commented."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
@@ -422,14 +369,15 @@ class ReviewActions:
             lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
-        await self._chat.show_proposals()
+        await self.chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
-        """Let the user change the proposed text of a file, and put the result in its place."""
+        """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
-        from app.ui.screens.edit_screen import EditScreen, proposed_text
+        from app.review.hunk_lines import proposed_text
+        from app.ui.screens.edit_screens import EditScreen
 
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
@@ -483,7 +431,7 @@ class ReviewActions:
             unsaved: the user's text for that file, which came to be in conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
-        from app.ui.screens.resolve_screen import Answer, ResolveScreen
+        from app.ui.screens.edit_screens import Resolution, ResolveScreen
 
         name = event.proposal_id
         path, service = event.path, self._runtime.service
@@ -491,7 +439,7 @@ class ReviewActions:
             conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
             path = conflict.path
 
-            async def save(answer: Answer, seen: "FileVersion | None", path: str = path) -> None:
+            async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
@@ -509,27 +457,21 @@ class ReviewActions:
 
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
-        self.aftermath.on_decision()
+        self.after_decision.on_decision()
         self._session.get().confirm(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
-        """Say that images are only named to somebody, if any are."""
+        """Report that images are only named to the model, if there are any."""
         if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."
             )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
-        from app.proposals.values.models import ProposalState
-
-        rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
-        paths = _listed([file.path for file in result.files])
-        verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-        self._say(
-            f"{result.proposal.id} {verb}: {paths}.{rest}{follows}", passing=bool(follows), back=("undo", undoes)
-        )
+        text, undoes = approval_words(result)
+        self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
 
     def _key(self, action: str) -> str:
         return self._review.key_of(action)
@@ -538,8 +480,3 @@ class ReviewActions:
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
         self._review.show_outcome(text, problem=problem, passing=passing, back=back)
-
-
-def _listed(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:4])
-    return f"{shown} and {len(paths) - 4} more" if len(paths) > 4 else shown

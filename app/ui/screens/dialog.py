@@ -1,8 +1,8 @@
-"""Base of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
+"""Bases of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,12 +11,16 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.text.safe_text import escape_unsafe
 from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import SearchList
+
+if TYPE_CHECKING:
+    from app.runtime.open_workspace import OpenWorkspace
+    from app.ui.context.preferences import Preferences
 
 Result = TypeVar("Result")
 
@@ -27,17 +31,47 @@ def display_path(path: Path) -> str:
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
 
+class DialogKey(NamedTuple):
+    """A key of a dialog: what the bottom line says of it, and the action that it performs."""
+
+    keys: str
+    """In Textual's notation, comma-separated; empty for a hint without a key."""
+    words: str
+    """The effect; empty for a key that the bottom line does not name."""
+    action: str = ""
+    """Of the dialog, or several separated by `|`, one for each key; empty where the focused widget has the key."""
+    priority: bool = False
+    """Whether it works before the focused widget sees the key."""
+
+    @property
+    def hint(self) -> KeyHint:
+        """Return the entry in the bottom line."""
+        return KeyHint(self.keys, self.words)
+
+    def bindings(self) -> list[Binding]:
+        """Return the bindings of its keys."""
+        keys = self.keys.split(",") if self.action else []
+        actions = self.action.split("|") if "|" in self.action else [self.action] * len(keys)
+        return [
+            Binding(key, action, self.words, show=False, priority=self.priority)
+            for key, action in zip(keys, actions, strict=True)
+        ]
+
+
 class Dialog(ModalScreen[Result | None], Generic[Result]):
     """A screen over the workbench; Escape or a click beside it closes it with None.
 
-    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
-    is plain text carries the class `text`, which does the same.
+    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; plain text
+    has the class `text`, which does the same.
+
+    Args:
+        classes: Choose its size.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close")]
     HEADING: ClassVar[str] = ""
-    KEYS: ClassVar[tuple[KeyHint, ...]] = (KeyHint("escape", "close"),)
-    """The bottom line: what the keys do."""
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (DialogKey("escape", "close", "leave"),)
+    """The keys of this class, in the order of the bottom line; `BINDINGS` are made from them."""
+    BINDINGS: ClassVar[list[BindingType]] = [*KEYS[0].bindings()]
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
     DEFAULT_CSS = """
@@ -90,32 +124,38 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     }
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Bind the keys of the class before Textual reads its bindings."""
+        cls.BINDINGS = [binding for key in cls.__dict__.get("KEYS", ()) for binding in key.bindings()]
+        super().__init_subclass__(**options)
+
     def __init__(self, *, classes: str | None = None) -> None:
-        """`classes` choose its size."""
         super().__init__(classes=classes)
         self._sight = OnScreenClock()
 
     def compose(self) -> ComposeResult:
-        """Frame, body, keys."""
         with Vertical(id="dialog") as frame:
             frame.border_title = Content(f" {escape_unsafe(self.heading(), keep='')} ")
             yield from self.body()
             yield KeyHints(self.key_hints())
 
     def heading(self) -> str:
-        """The title."""
         return self.HEADING
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """The bottom line."""
-        return self.KEYS
+        return [key.hint for key in self.KEYS if key.words]
+
+    def hints_of(self, *keys: str) -> list[KeyHint]:
+        """Return the hints of these keys of the dialog, in this order."""
+        known = {key.keys: key.hint for key in self.KEYS}
+        return [known[one] for one in keys]
 
     def body(self) -> Iterable[Widget]:
         """The widgets between title and keys."""
         return ()
 
     def say(self, text: str) -> None:
-        """A word in the frame, at the bottom right: how many, what is going on."""
+        """Show a short text in the frame, at the bottom right: a count, or progress."""
         said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
@@ -124,7 +164,8 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.call_after_refresh(self._sight.gain)
 
     def on_key(self, event: events.Key) -> None:
-        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept.
+        """Ignore a key that came before the dialog was on the screen, and letters of a pasted text, unless a field
+        has the focus.
 
         Nor does a letter that came in one read with others: that is a text.
         """
@@ -144,7 +185,6 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             self.action_leave()
 
     def action_leave(self) -> None:
-        """Close without a result."""
         self.dismiss(None)
 
 
@@ -169,11 +209,9 @@ class PreviewDialog(Dialog[Result]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
 
     def search_list(self) -> SearchList:
-        """The list, as yet empty."""
         raise NotImplementedError
 
     def body(self) -> Iterable[Widget]:
-        """List and preview."""
         with Horizontal(id="panes"):
             yield self.search_list()
             with VerticalScroll(id="preview", can_focus=False):
@@ -192,13 +230,19 @@ class PreviewDialog(Dialog[Result]):
 
 
 class AskScreen(Dialog[bool]):
-    """A yes/no question: `y` means yes, any other way of closing means no."""
+    """A yes/no question: `y` means yes, any other way of closing means no.
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n", "answer(False)", "No"),
-    ]
+    Args:
+        heading: What it is about.
+        question: What would happen, in whole sentences; shown as it is.
+        yes: What `y` does, as a verb.
+        no: What `n` does, as a verb.
+    """
 
+    KEYS = (
+        DialogKey("y", "", "answer(True)"),
+        DialogKey("n", "", "answer(False)"),
+    )
     DEFAULT_CSS = """
     AskScreen {
         & > #dialog { width: 64; border: round $warning; border-title-color: $text-warning; }
@@ -206,31 +250,99 @@ class AskScreen(Dialog[bool]):
     """
 
     def __init__(self, heading: str, question: str, yes: str, no: str) -> None:
-        """Ask.
-
-        Args:
-            heading: what it is about.
-            question: what would happen, in whole sentences; shown as it is.
-            yes: what `y` does, as a verb.
-            no: what `n` does, as a verb.
-        """
         super().__init__(classes="-small")
         self._heading = heading
         self._question = question
         self._answers = (KeyHint("y", yes), KeyHint("n,escape", no))
 
     def heading(self) -> str:
-        """What it is about."""
+        """Return the subject of the question."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """Both answers."""
         return self._answers
 
     def body(self) -> Iterable[Widget]:
-        """The question."""
         yield Static(Content(escape_unsafe(self._question)), classes="text")
 
     def action_answer(self, yes: bool) -> None:
         """Close with the answer."""
         self.dismiss(yes)
+
+
+WIDTH_WITH_HELP = 100
+
+
+class ValuesDialog(Dialog[None]):
+    """A list of values, one of which may be edited in a field below."""
+
+    DEFAULT_CSS = """
+    ValuesDialog {
+        & > #dialog { height: 30; }
+        OptionList { height: 1fr; text-wrap: nowrap; text-overflow: ellipsis; }
+        #setting-field { display: none; margin-top: 1; }
+    }
+    """
+
+    def body(self) -> Iterable[Widget]:
+        yield OptionList(markup=False)
+        yield Input(id="setting-field")
+        yield Static(id="setting-state", classes="text gap quiet")
+
+    def __init__(self, preferences: "Preferences", runtime: "OpenWorkspace") -> None:
+        super().__init__()
+        self._preferences = preferences
+        self._runtime = runtime
+
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        self.draw()
+        self.query_one(OptionList).focus()
+        self.say("saved at once")
+        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
+
+    def on_resize(self) -> None:
+        """Fit the columns to the width."""
+        self.draw()
+
+    @property
+    def narrow(self) -> bool:
+        """Return whether there is no room for words beside a value; they are shown below then."""
+        return self.app.size.width < WIDTH_WITH_HELP
+
+    @property
+    def writing(self) -> bool:
+        """Whether the field is open."""
+        return self.query_one("#setting-field", Input).display
+
+    def open_field(self, text: str, placeholder: str, keys: str) -> None:
+        """Open the field with a text; `keys` names the keys that close it."""
+        field = self.query_one("#setting-field", Input)
+        field.value = text
+        field.placeholder = placeholder
+        field.display = True
+        field.focus()
+        self.tell(keys)
+
+    def close_field(self) -> None:
+        """Back to the list."""
+        self.query_one("#setting-field", Input).display = False
+        self.query_one(OptionList).focus()
+
+    def action_leave(self) -> None:
+        """Close the field, or the screen."""
+        if self.writing:
+            self.close_field()
+            self.tell("Nothing was changed.")
+        else:
+            self.dismiss(None)
+
+    def tell(self, text: str, *, problem: bool = False) -> None:
+        """Show a result or a hint."""
+        state = self.query_one("#setting-state", Static)
+        state.set_class(problem, "warning")
+        state.set_class(not problem, "quiet")
+        state.update(Content(escape_unsafe(text, keep="")))

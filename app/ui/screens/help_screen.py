@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
-from typing import ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -16,8 +14,7 @@ from app.keys.keymap import key_name, keys_of
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage_line
-from app.ui.screens.dialog import Dialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey
 
 SCOPES: tuple[tuple[Scope, str], ...] = (
     ("review", "Review: decide"),
@@ -47,11 +44,20 @@ _FRAME = 7
 
 
 class HelpScreen(Dialog[None]):
-    """All actions, searchable."""
+    """All actions, searchable.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
+    Args:
+        keymap: The user's keys, by action id.
+        own: The user's own commands.
+    """
+
     HEADING = "Help"
-    KEYS = (KeyHint("", "type to search"), KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
+    KEYS = (
+        DialogKey("", "type to search"),
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("f1", "", "leave"),
+        DialogKey("escape", "close"),
+    )
 
     DEFAULT_CSS = f"""
     HelpScreen {{
@@ -66,13 +72,11 @@ class HelpScreen(Dialog[None]):
     """
 
     def __init__(self, keymap: Mapping[str, str], own: CommandCatalogue) -> None:
-        """`keymap` is the user's, by action id; `own` are the user's own commands."""
         super().__init__()
         self._keymap = keymap
         self._own = own
 
     def body(self) -> Iterable[Widget]:
-        """Search field and text."""
         yield Input(placeholder="Search keys and commands")
         with VerticalScroll(id="help-text", can_focus=False):
             yield Static(_IN_SHORT, id="help-short", markup=False)
@@ -86,7 +90,7 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
-        """Show what matches."""
+        """Show the matching entries."""
         self._show(event.value, self.app.size.width)
         self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel
 from textual import on
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
@@ -20,9 +19,7 @@ from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import display_path
-from app.ui.screens.values_dialog import ValuesDialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import DialogKey, ValuesDialog
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -39,11 +36,11 @@ class ModelSetting:
     """A setting that a model can have."""
 
     value: Any
-    """What is in force; None if it is not known."""
+    """The value in force; None if unknown."""
     origin: str
     """Where it is from, in words."""
     own: Any = None
-    """What the user's file sets for this very model; None if nothing."""
+    """The value in the user's file for this model; None if not set."""
 
 
 def current_values(
@@ -89,7 +86,7 @@ def current_values(
 
 
 class _Origins:
-    """Where the user or the workspace says something."""
+    """Where the user or the workspace configures a setting."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings) -> None:
         self._runtime = runtime
@@ -100,7 +97,7 @@ class _Origins:
             self.file = {}
 
     def of_table(self, path: Sequence[str]) -> str:
-        """Where a table for this model says it; empty if none does."""
+        """Return the file in which a table for this model has the setting; empty if none does."""
         tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
         for name in matching_patterns(self._settings.model, tables):
             if _inside(tables[name], path) is None:
@@ -110,7 +107,7 @@ class _Origins:
         return ""
 
     def of_general(self, path: Sequence[str], value: Any) -> str:
-        """Where it is set for all models."""
+        """Return the file that has the setting for all models."""
         origin = self._runtime.origin_of(path[0])
         same = _inside(self.file, path) == value or path[0] in ("price", "request")
         if origin == self._runtime.dirs.config_file.name:
@@ -119,7 +116,7 @@ class _Origins:
 
 
 class _Known:
-    """What is known where nobody has said anything."""
+    """Known values for settings that nobody has configured."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
         address = parse_address(base_url_of(settings)).url
@@ -147,7 +144,7 @@ class _Known:
 
 
 def _inside(table: Any, path: Sequence[str]) -> Any:
-    """What is in tables below each other; None if it is not there."""
+    """Return the value at a path of nested tables; None if it is missing."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
     return table
@@ -180,19 +177,24 @@ _TITLE, _ORIGIN, _FRAME = 18, 22, 6
 
 
 class ModelSettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing.
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space,right,l", "turn(1)", "Next value", show=False),
-        Binding("left,h", "turn(-1)", "Value before", show=False),
-        Binding("delete,backspace", "take_back", "Not set", show=False),
-    ]
+    Args:
+        model: With what the endpoint's list says of it.
+        preferences: What is in force.
+        runtime: Says where each comes from.
+        renew: Connects anew with these settings.
+    """
+
     KEYS = (
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "change"),
-        KeyHint("left,right", "value before, next"),
-        KeyHint("delete", "not set"),
-        KeyHint("escape", "close"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "change"),
+        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
+        DialogKey("h", "", "turn(-1)"),
+        DialogKey("space,l", "", "turn(1)"),
+        DialogKey("delete", "unset", "take_back"),
+        DialogKey("backspace", "", "take_back"),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = "ModelSettingsScreen > #dialog { height: 18; }"
 
@@ -204,38 +206,17 @@ class ModelSettingsScreen(ValuesDialog):
         runtime: "OpenWorkspace",
         renew: "Callable[[Settings], None]",
     ) -> None:
-        """Show what holds for a model.
-
-        Args:
-            model: with what the endpoint's list says of it.
-            preferences: what is in force.
-            runtime: says where each comes from.
-            renew: connects anew with these settings.
-        """
-        super().__init__()
+        super().__init__(preferences, runtime)
         self._model = model
-        self._preferences = preferences
-        self._runtime = runtime
         self._renew = renew
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
         self._explained = ROWS[0]
 
     def heading(self) -> str:
-        """The model's name."""
         return f"Settings of {self._model.id}"
 
-    def on_mount(self) -> None:
-        """All settings."""
-        self._draw()
-        self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Kept in {display_path(self._runtime.dirs.config_file)}")
-
-    def on_resize(self) -> None:
-        """The columns follow the width."""
-        self._draw()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
         self._facts = current_values(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
@@ -259,7 +240,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means."""
+        """Explain the setting under the cursor."""
         event.stop()
         row = self._row
         # The list drawn anew tells of the same row again, which would hide what came of a change.
@@ -278,7 +259,7 @@ class ModelSettingsScreen(ValuesDialog):
         # Of request fields the model's own are written; those for all models stay what they are.
         begun = fact.own if row.path == ("request",) else fact.value
         text = "" if begun is None else _shown(begun)
-        keys = "Enter saves · Esc leaves it as it was · empty takes back what is set for this model"
+        keys = "Enter saves · Esc cancels · empty unsets it for this model"
         self.open_field(text, f"{row.title}: {row.help}", keys)
 
     def action_turn(self, step: int) -> None:
@@ -291,18 +272,18 @@ class ModelSettingsScreen(ValuesDialog):
         self._change(row, row.choices[at % len(row.choices)])
 
     def action_take_back(self) -> None:
-        """Leave the setting to what is general or known."""
+        """Remove the model's own setting."""
         if self.writing:
             return
         row, fact = self._row, self._facts[self._row.path]
         if fact.own is None:
-            self.tell(f"{row.title}: nothing of yours is set for this model alone.", problem=True)
+            self.tell(f"{row.title}: not set for this model.", problem=True)
         else:
             self._change(row, None)
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._row, event.value.strip()
         try:
@@ -322,7 +303,7 @@ class ModelSettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
-        self._draw()
+        self.draw()
         settings = self._preferences.settings
         if settings.model == self._model.id:
             self._renew(settings)
@@ -335,7 +316,7 @@ class ModelSettingsScreen(ValuesDialog):
 
 
 def _read(row: ModelSettingRow, text: str) -> Any:
-    """The value in what was written; raises ValueError, whose message says how to write it."""
+    """Return the value of an entered text; raises ValueError with a message that says how to write it."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
             raise ValueError(f"{row.title} takes a number.")

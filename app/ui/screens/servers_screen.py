@@ -5,10 +5,8 @@ import getpass
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -23,8 +21,7 @@ from app.runtime.mcp_manager import McpManager
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, PreviewDialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import AskScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
 
 _ELSEWHERE = (
@@ -32,17 +29,23 @@ _ELSEWHERE = (
     "Paste that address here. Or have the port forwarded before you sign in, by this on the machine of your browser:"
 )
 _HERE = "If your browser says at the end that it can't connect, paste the address here that it shows then."
-_WRONG = "That is not where this sign-in ends."
+_WRONG = "That is not the address at the end of this sign-in."
 
 
 class SignInScreen(Dialog[bool]):
-    """Waits for an OAuth sign-in; the result is True once it has ended in any way."""
+    """Waits for an OAuth sign-in; the result is True once it has ended in any way.
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
+    Args:
+        server: Its name.
+        invitation: Where to sign in.
+        opened: The browser was told of it.
+        environment: Says whether the user is on another machine.
+    """
+
     KEYS = (
-        KeyHint("ctrl+y", "copy the address"),
-        KeyHint("enter", "take what is pasted"),
-        KeyHint("escape", "give up"),
+        DialogKey("ctrl+y", "copy the address", "copy", priority=True),
+        DialogKey("enter", "use the pasted address"),
+        DialogKey("escape", "cancel"),
     )
     DEFAULT_CSS = """
     SignInScreen {
@@ -55,14 +58,6 @@ class SignInScreen(Dialog[bool]):
     def __init__(
         self, server: str, invitation: SignInRequest, *, opened: bool, environment: Mapping[str, str]
     ) -> None:
-        """Invite the user.
-
-        Args:
-            server: its name.
-            invitation: where to sign in.
-            opened: the browser was told of it.
-            environment: says whether the user is on another machine.
-        """
         super().__init__(classes="-small")
         self._server = server
         self._invitation = invitation
@@ -70,11 +65,10 @@ class SignInScreen(Dialog[bool]):
         self._forwarding = ssh_forwarding_command(invitation.port, environment)
 
     def heading(self) -> str:
-        """To what."""
         return f"Sign in to {self._server}"
 
     def body(self) -> Iterable[Widget]:
-        """The address, what to do where the browser is elsewhere, and the field."""
+        """Yield the address, instructions for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
@@ -87,7 +81,7 @@ class SignInScreen(Dialog[bool]):
         yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
 
     def on_mount(self) -> None:
-        """What is pasted goes to the field."""
+        """Focus the field, so that a pasted address goes there."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
@@ -126,34 +120,27 @@ QUIET = "$foreground 65%"
 class ServersScreen(PreviewDialog[None]):
     """A searchable list of servers with a preview of the highlighted one."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "restart", "Restart", priority=True),
-        Binding("ctrl+l", "log", "Log", priority=True),
-        Binding("ctrl+s", "sign_in", "Sign in", priority=True),
-    ]
     HEADING = "MCP servers"
     KEYS = (
-        KeyHint("", "type to search"),
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "on or off"),
-        KeyHint("ctrl+r", "restart"),
-        KeyHint("ctrl+l", "tools or log"),
-        KeyHint("ctrl+s", "sign in"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "on or off"),
+        DialogKey("ctrl+r", "restart", "restart", priority=True),
+        DialogKey("ctrl+l", "tools or log", "log", priority=True),
+        DialogKey("ctrl+s", "sign in", "sign_in", priority=True),
+        DialogKey("escape", "close"),
     )
 
     def __init__(self, served: McpManager) -> None:
-        """Whose servers."""
         super().__init__()
         self._served = served
         self._log = False
 
     def search_list(self) -> SearchList:
-        """Over names, programs and tools."""
         return SearchList("Search servers and tools", empty=_NONE)
 
     def on_mount(self) -> None:
-        """Show them, and what changes."""
+        """Show the servers and follow their changes."""
         self._follow()
 
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
@@ -218,7 +205,7 @@ class ServersScreen(PreviewDialog[None]):
         """Sign in to the one under the cursor, in the browser."""
         server = self._chosen
         if server is None or not server.definition.is_remote:
-            self.say("There is nothing to sign in to.")
+            self.say("This server needs no sign-in.")
             return
 
         worker = get_current_worker()
@@ -254,7 +241,7 @@ class ServersScreen(PreviewDialog[None]):
         return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:
-        """Show its log in the place of its tools, or the tools again."""
+        """Toggle between the log and the tools of the server."""
         self._log = not self._log
         self._look()
 
@@ -298,7 +285,7 @@ def _tools(server: McpServer) -> Content:
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
         rows.append(Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
     rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.left_out]
-    return Content("\n").join(rows) if rows else Content.styled("It has told no tools yet.", QUIET)
+    return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET)
 
 
 def _log(server: McpServer) -> Content:

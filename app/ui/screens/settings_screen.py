@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
@@ -19,10 +18,8 @@ from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
-from app.tools.base.tool_form import ToolForm, load_form
-from app.ui.screens.dialog import Dialog, display_path
-from app.ui.screens.values_dialog import ValuesDialog
-from widgets.common.key_hints import KeyHint
+from app.tools.base.command_forms import ToolForm, load_form
+from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
 from widgets.common.search_list import Choice, SearchList
 
 if TYPE_CHECKING:
@@ -32,33 +29,29 @@ if TYPE_CHECKING:
     from app.ui.context.preferences import Preferences
 
 
-_NONE = "Nothing runs without a question here. When a command asks, you can allow others of its form, too."
+_NONE = "No command runs here without asking. When one asks, you can allow it always, with others of its form."
 
 
 class AllowedCommandsScreen(Dialog[None]):
     """A searchable list of the allowed commands; entries can be removed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+d", "revoke", "Revoke", priority=True)]
     HEADING = "Commands allowed in this project"
     KEYS = (
-        KeyHint("", "type to search"),
-        KeyHint("up,down", "choose"),
-        KeyHint("ctrl+d", "revoke"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search"),
+        DialogKey("up,down", "choose"),
+        DialogKey("ctrl+d", "revoke", "revoke", priority=True),
+        DialogKey("escape", "close"),
     )
     DEFAULT_CSS = "AllowedCommandsScreen > #dialog { height: 20; }"
 
     def __init__(self, store: AllowedCommandStore) -> None:
-        """Where they are kept."""
         super().__init__()
         self._store = store
 
     def body(self) -> Iterable[Widget]:
-        """The list."""
         yield SearchList("Search the commands", empty=_NONE)
 
     def on_mount(self) -> None:
-        """Load the list."""
         self._load()
 
     @work(group="list", exclusive=True, exit_on_error=False, description="list allowed commands")
@@ -90,9 +83,9 @@ def _choice(text: str) -> Choice:
     form = load_form(text)
     said = escape_unsafe(str(form), keep="")
     if isinstance(form, ToolForm):
-        follows = "whatever its arguments"
+        follows = "any arguments"
     else:
-        follows = "and whatever follows" if form.open else "just this"
+        follows = "and any further words" if form.open else "exactly this"
     return Choice(text, Content.assemble(said, (f"   {follows}", "$foreground 65%")), said)
 
 
@@ -103,7 +96,7 @@ class ModelConnector(Protocol):
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models; returns None if they choose none."""
+        """Let the user choose among the endpoint's models; return None if they choose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +112,13 @@ class SettingRow:
 
 ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
     (
-        "Looks",
+        "Appearance",
         (
-            SettingRow("theme", "Theme", "own, Textual's, or of the themes folder", "theme"),
-            SettingRow("layout", "Diff layout", "auto goes by the width", "choice", ("auto", "unified", "split")),
+            SettingRow("theme", "Theme", "signoff's, Textual's or your own", "theme"),
+            SettingRow("layout", "Diff layout", "auto: by the width", "choice", ("auto", "unified", "split")),
             SettingRow("wrap", "Wrap long lines", "in the diff", "switch"),
-            SettingRow("white_space", "Show white space", "changes in it that say nothing", "switch"),
-            SettingRow("show_interventions", "Show signoff's words", "what signoff tells the model", "switch"),
+            SettingRow("white_space", "Show white space", "changes in white space that have no effect", "switch"),
+            SettingRow("show_interventions", "Show interventions", "what signoff tells the model", "switch"),
         ),
     ),
     (
@@ -133,48 +126,54 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
         (
             SettingRow("gate", "Policy", "when the model must hand control back", "choice", ("every-edit", "chain")),
             SettingRow("chain_steps", "Chain", "staging steps until the gate closes", "number"),
-            SettingRow("continue_after_approval", "Go on after approval", "once nothing waits any more", "switch"),
+            SettingRow("continue_after_approval", "Auto-continue", "after approval, if nothing else waits", "switch"),
             SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
             SettingRow(
-                "ignored", "Ignored files", "what commands write where git looks away", "choice", ("write", "hold")
+                "ignored", "Ignored files", "what commands write to files ignored by git", "choice", ("write", "hold")
             ),
-            SettingRow("", "Allowed commands", "what runs here without a question", "commands"),
+            SettingRow("", "Allowed commands", "what runs here without asking", "commands"),
         ),
     ),
     (
         "The model",
         (
-            SettingRow("model", "Model", "of the endpoint's list, or any name", "model"),
+            SettingRow("model", "Model", "from the endpoint's list, or any name", "model"),
             SettingRow("reasoning_effort", "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
             SettingRow("base_url", "Base URL", "an OpenAI-compatible endpoint, up to /v1", "text"),
             SettingRow("context_window", "Context window", "in tokens, if the endpoint does not say", "number"),
         ),
     ),
     (
-        "Around",
+        "General",
         (
-            SettingRow("notify", "Call for attention", "when control is back", "choice", ("bell", "desktop", "off")),
+            SettingRow("notify", "Notify", "when it is your turn", "choice", ("bell", "desktop", "off")),
             SettingRow("vim", "Vim keys", "in the composer and in edits", "switch"),
             SettingRow("editor", "Editor", "command; $VISUAL or $EDITOR if empty", "text"),
-            SettingRow("commit", "Commit", "a git commit of each approved proposal", "switch"),
+            SettingRow("commit", "Commit", "one git commit for each approved proposal", "switch"),
         ),
     ),
 )
 
 
 class SettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing.
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space,right,l", "turn(1)", "Next value", show=False),
-        Binding("left,h", "turn(-1)", "Value before", show=False),
-    ]
+    Args:
+        preferences: The settings in force.
+        runtime: Says where each comes from.
+        connector: Connects with another endpoint or model.
+        work: Runs that.
+        pick_theme: Lets the user choose a theme.
+    """
+
     HEADING = "Settings"
     KEYS = (
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "change"),
-        KeyHint("left,right", "value before, next"),
-        KeyHint("escape", "close"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "change"),
+        DialogKey("left,right", "previous, next value", "turn(-1)|turn(1)"),
+        DialogKey("h", "", "turn(-1)"),
+        DialogKey("space,l", "", "turn(1)"),
+        DialogKey("escape", "close"),
     )
 
     def __init__(
@@ -185,33 +184,16 @@ class SettingsScreen(ValuesDialog):
         work: "RunWork",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
-        """Show the settings in force.
-
-        Args:
-            preferences: they.
-            runtime: says where each comes from.
-            connector: connects with another endpoint or model.
-            work: runs that.
-            pick_theme: lets the user choose a theme.
-        """
-        super().__init__()
-        self._preferences = preferences
-        self._runtime = runtime
+        super().__init__(preferences, runtime)
         self._connector = connector
         self._work = work
         self._choose_theme = pick_theme
         self._rows: list[SettingRow | None] = []
         self._writing: SettingRow
-        """Whose value the field is for, once it has been open."""
+        """The setting that the field edits; set once the field was open."""
 
-    def on_mount(self) -> None:
-        """All settings."""
-        self._draw()
-        self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Kept in {display_path(self._runtime.dirs.config_file)}")
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
+        """Draw the list, with the cursor where it is."""
         options = self.query_one(OptionList)
         at = options.highlighted
         self._rows = []
@@ -246,15 +228,11 @@ class SettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means, where the list has no room for it."""
+        """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
         if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
             self.tell(f"{row.title}: {row.help}")
-
-    def on_resize(self) -> None:
-        """The columns follow the width."""
-        self._draw()
 
     @property
     def _row(self) -> SettingRow | None:
@@ -296,12 +274,12 @@ class SettingsScreen(ValuesDialog):
     def _write(self, row: SettingRow) -> None:
         self._writing = row
         value = getattr(self._preferences.settings, row.key)
-        keys = "Enter saves · Esc leaves it as it was · empty goes back to the default"
+        keys = "Enter saves · Esc cancels · empty restores the default"
         self.open_field("" if value is None else str(value), f"{row.title}: {row.help}", keys)
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._writing, event.value.strip()
         value: Any = text or None
@@ -321,12 +299,12 @@ class SettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.tell(str(error), problem=True)
             return False
-        self._draw()
+        self.draw()
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
-            self.tell(f"Saved, and in force now; at the next start {overridden} wins again.")
+            self.tell(f"Saved and in use now; at the next start {overridden} overrides it again.")
         elif getattr(self._preferences.settings.for_model, row.key) != checked:
-            self.tell("Saved; for the model in use another value is set: Ctrl+E in /model shows it.")
+            self.tell("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
         else:
             self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
@@ -336,7 +314,7 @@ class SettingsScreen(ValuesDialog):
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
     async def _pick_theme(self) -> None:
         await self._choose_theme()
-        self._draw()
+        self.draw()
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
     async def _pick_model(self) -> None:

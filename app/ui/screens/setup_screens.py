@@ -5,11 +5,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 from textual import on, work
-from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
@@ -22,8 +21,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.address import host_and_port, url_fault
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog, display_path
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey, display_path
 from widgets.common.search_list import Choice, SearchList
 
 if TYPE_CHECKING:
@@ -32,17 +30,22 @@ if TYPE_CHECKING:
 
 
 class ModelScreen(Dialog[str]):
-    """A list of model names; a typed name counts too, since not every endpoint lists all its models."""
+    """A list of model names; a typed name counts too, since not every endpoint lists all its models.
+
+    Args:
+        load: Asks the endpoint for its models; may raise RequestError.
+        address: The endpoint, to say whose models these are.
+        current: The model in use.
+        settings_of: Makes the screen of what is set for a model alone.
+    """
 
     HEADING = "Model"
-    # Over the field's own key, which End is too.
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+e", "settings", "Its settings", priority=True)]
     KEYS = (
-        KeyHint("", "type to search, or a name"),
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "take it"),
-        KeyHint("ctrl+e", "its settings"),
-        KeyHint("escape", "close"),
+        DialogKey("", "type to search, or a name"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "select"),
+        DialogKey("ctrl+e", "its settings", "settings", priority=True),
+        DialogKey("escape", "close"),
     )
 
     DEFAULT_CSS = """
@@ -59,14 +62,6 @@ class ModelScreen(Dialog[str]):
         current: str,
         settings_of: Callable[[ListedModel], Screen[None]],
     ) -> None:
-        """Make the picker.
-
-        Args:
-            load: asks the endpoint for its models; may raise RequestError.
-            address: the endpoint, to say whose models these are.
-            current: the model in use.
-            settings_of: makes the screen of what is set for a model alone.
-        """
         super().__init__()
         self._settings_of = settings_of
         self._listed: dict[str, ListedModel] = {}
@@ -75,18 +70,17 @@ class ModelScreen(Dialog[str]):
         self._current = current
 
     def body(self) -> Iterable[Widget]:
-        """Whose models, and the list."""
+        """Yield the endpoint's name and the list."""
         yield Static(
             Content(f"Asking {escape_unsafe(self._address, keep='')} …"), id="model-state", classes="text quiet"
         )
         yield SearchList(
             "Search, or write a name",
             empty="Type the name of a model, as the endpoint calls it.",
-            unmatched="The endpoint lists no such model. Enter takes a name without blanks as you typed it.",
+            unmatched="The endpoint lists no such model. Enter uses the name that you typed; it has no spaces.",
         )
 
     def on_mount(self) -> None:
-        """Ask the endpoint."""
         self._ask()
 
     @work(group="models", exclusive=True, exit_on_error=False, description="list models")
@@ -97,7 +91,7 @@ class ModelScreen(Dialog[str]):
             self._listed = {model.id: model for model in await self._load()}
         except RequestError as failed:
             state.set_class(True, "warning")
-            state.update(Content(escape_unsafe(f"{failed.message} A name can be typed all the same.", keep="")))
+            state.update(Content(escape_unsafe(f"{failed.message} You can still type a name.", keep="")))
             self.query_one(SearchList).set_choices(())
             return
         names = sorted(self._listed, key=str.casefold)
@@ -122,7 +116,7 @@ class ModelScreen(Dialog[str]):
         name = event.choice.key if event.choice is not None else event.text
         if event.choice is None and len(name.split()) > 1:
             # Words that were meant for the model, typed before this came up.
-            self.say("a name that is not listed has no blanks")
+            self.say("a name that is not listed has no spaces")
         elif name:
             self.dismiss(name)
 
@@ -145,11 +139,20 @@ class EndpointScreen(Dialog[bool]):
     """Asks for a key, an address, or both; the result is True once they are saved.
 
     A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
+
+    Args:
+        settings: Those in force.
+        config_file: Where the settings are kept.
+        save: Keeps them there; raises ConfigError.
     """
 
     HEADING = "Set up a model"
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("down,up", "app.focus_next", show=False)]
-    KEYS = (KeyHint("enter", "keep and go on"), KeyHint("tab", "next field"), KeyHint("escape", "back"))
+    KEYS = (
+        DialogKey("enter", "save and go on"),
+        DialogKey("tab", "next field"),
+        DialogKey("down,up", "", "app.focus_next"),
+        DialogKey("escape", "back"),
+    )
 
     DEFAULT_CSS = """
     EndpointScreen {
@@ -161,13 +164,6 @@ class EndpointScreen(Dialog[bool]):
     """
 
     def __init__(self, settings: "Settings", config_file: Path, save: Callable[[Changes], None]) -> None:
-        """Nothing is written yet.
-
-        Args:
-            settings: those in force.
-            config_file: where the settings are kept.
-            save: keeps them there; raises ConfigError.
-        """
         super().__init__(classes="-small")
         self._settings = settings
         self._config_file = config_file
@@ -185,11 +181,10 @@ class EndpointScreen(Dialog[bool]):
             yield Label("Address")
             yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
-        kept = f"Kept in {display_path(self._config_file)}, which only you can read."
+        kept = f"Saved in {display_path(self._config_file)}, which only you can read."
         yield Static(Content(escape_unsafe(kept, keep="")), classes="text quiet")
 
     def on_mount(self) -> None:
-        """Begin with the key."""
         self.query_one("#endpoint-key", Input).focus()
         self.show_host()
 
@@ -215,7 +210,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Changed)
     def show_host(self) -> None:
-        """Say where requests would go, and the key with them."""
+        """Show the host to which requests and the key would go."""
         from app.runtime.model_connection import base_url_of
 
         changes = self._changes
@@ -226,7 +221,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Submitted)
     def keep(self) -> None:
-        """Keep what is written."""
+        """Save what was entered."""
         changes = self._changes
         if fault := self._fault(changes):
             self._say(fault, problem=True)
@@ -262,15 +257,18 @@ class SetupScreen(Dialog[tuple[str, str]]):
     """Offers local servers that answer, an address or key to write, and the demo.
 
     Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
+
+    Args:
+        missing: Says in one line what is not set up.
+        picked_before: Tells which model was picked at an address the last time.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
     HEADING = "Welcome to signoff"
     KEYS = (
-        KeyHint("up,down", "choose"),
-        KeyHint("enter", "start"),
-        KeyHint("r", "look again"),
-        KeyHint("escape", "go on without a model"),
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "start"),
+        DialogKey("r", "look again", "look"),
+        DialogKey("escape", "go on without a model"),
     )
 
     DEFAULT_CSS = """
@@ -281,12 +279,6 @@ class SetupScreen(Dialog[tuple[str, str]]):
     """
 
     def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
-        """Nothing is looked for yet.
-
-        Args:
-            missing: says in one line what is not set up.
-            picked_before: tells which model was picked at an address the last time.
-        """
         super().__init__(classes="-small")
         self._missing = missing
         self._picked_before = picked_before
@@ -302,7 +294,6 @@ class SetupScreen(Dialog[tuple[str, str]]):
         yield Static(setup_instructions(), classes="text gap")
 
     def on_mount(self) -> None:
-        """Begin to look."""
         options = self.query_one(OptionList)
         options.highlighted = self._choices.index(DEMO)
         options.focus()

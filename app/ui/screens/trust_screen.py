@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
-from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
@@ -18,9 +17,9 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.storage.storage_errors import StorageError
 from app.text.deceiving_text import find_deceptive
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog
+from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace import trust
-from app.workspace.paths import WorkspaceError
+from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
 
 
@@ -70,12 +69,13 @@ def read_trust_subject(runtime: OpenWorkspace) -> TrustSubject:
 class TrustScreen(Dialog[bool]):
     """The text and its effects; the result is True if trust was given or withdrawn."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "trust", "Trust"),
-        Binding("n", "leave", "Not now"),
-        Binding("d", "distrust", "Take trust back"),
-    ]
-    HEADING = "Trust what this workspace brings along?"
+    KEYS = (
+        DialogKey("y", "trust exactly this text", "trust"),
+        DialogKey("n", "not now", "leave"),
+        DialogKey("d", "withdraw trust", "distrust"),
+        DialogKey("escape", "close"),
+    )
+    HEADING = "Trust this workspace's configuration?"
 
     DEFAULT_CSS = """
     TrustScreen {
@@ -91,20 +91,18 @@ class TrustScreen(Dialog[bool]):
     """
 
     def __init__(self, examined: TrustSubject) -> None:
-        """What `read_trust_subject` found."""
         super().__init__(classes="-small")
         self._examined = examined
 
     def key_hints(self) -> Sequence[KeyHint]:
-        """Return the hints."""
         if self._examined.problem or not self._examined.parts:
-            return self.KEYS
+            return self.hints_of("escape")
         if self._examined.all_trusted:
-            return (KeyHint("d", "take the trust back"), KeyHint("escape", "leave it"))
-        return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
+            return self.hints_of("d", "escape")
+        return [*self.hints_of("y"), KeyHint("n,escape", "not now")]
 
     def body(self) -> Iterable[Widget]:
-        """The file, and what it would do."""
+        """Yield the file and its effects."""
         found = self._examined
         if found.problem:
             yield Static(
@@ -146,20 +144,20 @@ class TrustScreen(Dialog[bool]):
 
 
 def describe_effects(found: TrustSubject) -> Content:
-    """Return what is in force, what trust would add, and what no workspace may set."""
+    """Return the settings in force, those that trust would add, and those that no workspace may set."""
     never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
     free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
     held = [key for key in found.values if key not in never and key not in free]
     rows = [
-        _row("Trusted: in force" if found.trusted else "Waits for your trust", held, "$text-warning"),
+        _row("Trusted: in force" if found.trusted else "Not trusted yet", held, "$text-warning"),
         _row("In force without trust", free, "$text-success"),
         _row("Never taken from a workspace", never, "$foreground 65%"),
     ]
     if names := [f"/{one.name}" for one in found.commands.commands]:
-        title = "Trusted commands" if found.commands_trusted else "Commands that wait for your trust"
+        title = "Trusted commands" if found.commands_trusted else "Commands not trusted yet"
         rows.append(_row(title, names, "$text-warning"))
     for each in found.servers:
-        title = f"{'Trusted servers' if each.trusted else 'Servers that wait for your trust'} in {each.name}"
+        title = f"{'Trusted servers' if each.trusted else 'Servers not trusted yet'} in {each.name}"
         rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
     for path, text in _texts(found):
         if found_odd := find_deceptive(text):

@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import takewhile
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import work
-from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
@@ -17,28 +16,21 @@ from app.images.image import format_bytes
 from app.llm.wires.wire_registry import SentRequest
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import Dialog
-from widgets.common.key_hints import KeyHint
+from app.ui.screens.dialog import Dialog, DialogKey
 from widgets.common.text_view import TextLine, TextView
 
 
 class WireScreen(Dialog[None]):
     """The request's body as formatted JSON."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "next_system", "Next system message"),
-        Binding("t", "tools", "Tools"),
-        Binding("d", "decisions", "Decisions"),
-        Binding("c", "copy", "Copy"),
-    ]
     HEADING = "Wire · the last request"
     KEYS = (
-        KeyHint("s", "next system message"),
-        KeyHint("t", "tools"),
-        KeyHint("d", "why it was sent"),
-        KeyHint("c", "copy all"),
-        KeyHint("g,G", "top, end"),
-        KeyHint("escape", "close"),
+        DialogKey("s", "next system message", "next_system"),
+        DialogKey("t", "tools", "tools"),
+        DialogKey("d", "why it was sent", "decisions"),
+        DialogKey("c", "copy all", "copy"),
+        DialogKey("g,G", "top, end"),
+        DialogKey("escape", "close"),
     )
 
     DEFAULT_CSS = """
@@ -48,14 +40,12 @@ class WireScreen(Dialog[None]):
     """
 
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
-        """The request to show, and what the ladder decided in its turn."""
         super().__init__(classes="-large")
         self._moves = moves
         self._body = arrange_body(request.body())
         self._facts = request_summary(request, self._body)
 
     def body(self) -> Iterable[Widget]:
-        """Facts, then the text."""
         yield Static(self._facts, classes="text")
         yield TextView()
 
@@ -87,7 +77,7 @@ class WireScreen(Dialog[None]):
         self._go_to_heading(0)
 
     def action_decisions(self) -> None:
-        """Go to what was decided in the turn."""
+        """Go to the decisions of the turn."""
         self._go_to_heading(-1)
 
     def _go_to_heading(self, which: int) -> None:
@@ -119,9 +109,9 @@ def decision_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
 
 
 _SPOKEN = ("messages", "input")
-"""What the conversation is called, on one wire or another."""
+"""Names of the conversation's field, by wire."""
 _PROMPT = ("system", "instructions")
-"""What the system prompt is called that stands apart."""
+"""Names of a separate field for the system prompt."""
 
 
 def arrange_body(body: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +122,7 @@ def arrange_body(body: dict[str, Any]) -> dict[str, Any]:
 
 
 _BYTES = ("url", "image_url", "data")
-"""What holds an image, on one wire or another."""
+"""Names of fields with image data."""
 
 
 def _without_bytes(value: Any) -> Any:
@@ -148,7 +138,7 @@ def _without_bytes(value: Any) -> Any:
 
 
 def _bytes_left_out(text: str) -> str:
-    """Base64, with a data URL's head or alone, as what it comes to."""
+    """Return Base64 data, with or without the head of a data URL, as its size."""
     head, comma, data = text.rpartition(",")
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 

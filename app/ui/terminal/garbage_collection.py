@@ -28,8 +28,8 @@ _QUIET = 0.006
 _WORTHWHILE = 4
 """Young collections since the last full one, each after 2,000 new objects, from which on another full one pays."""
 _OVERDUE = 100
-"""The same number from which on it comes even while something happens: a model may write for an hour."""
-_MANY = 10_000
+"""The number from which on a full collection runs even while the app is busy: a model may write for an hour."""
+_MANY = 25_000
 """Objects that have survived a full collection from which on they are frozen."""
 _ARENA_MAX = -8
 _LOOSE = 2 * 1024 * 1024
@@ -42,7 +42,8 @@ def pause() -> None:
 
 
 def go_on() -> None:
-    """Collect again if it was paused, and never look again at what there is by now (https://docs.python.org/3/library/gc.html#gc.freeze).
+    """Collect again if it was paused, without ever looking at present objects again
+    (https://docs.python.org/3/library/gc.html#gc.freeze).
 
     From then on all garbage is collected whenever nothing happens in the running event loop.
     """
@@ -85,11 +86,12 @@ class _IdleCollection:
 
     def _look(self) -> None:
         quiet = time.thread_time() - self._spent < _QUIET
-        if _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE):
+        collects = _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE)
+        if collects:
             _collect()
             self._collected = _young_collections()
         if quiet:
-            self._free_memory.give_back()
+            self._free_memory.give_back(at_once=collects)
         self.look_again()
 
 
@@ -99,7 +101,7 @@ def _young_collections() -> int:
 
 
 def _collect() -> None:
-    """Collect all garbage among what is not frozen; if much has survived, freeze it.
+    """Collect all garbage among objects that are not frozen; freeze the survivors if they are many.
 
     Rich keeps the widths of the last 4,096 texts that were measured, with the texts. Most are lines of the status bar
     that differ by one figure, and are never measured again: 12 kB a turn. They are dropped, too.
@@ -112,7 +114,7 @@ def _collect() -> None:
 
 
 class _FreeMemory:
-    """What the C library holds free, as far as it is glibc, which keeps the most of it unless it is asked.
+    """Returns memory that glibc holds free to the system.
 
     See mallinfo2(3) and malloc_trim(3). musl gives memory back by itself, and a glibc before 2.33 does not say how
     much is free.
@@ -122,9 +124,10 @@ class _FreeMemory:
         self._left = 0
         """Bytes that were free after the last time that they were given back."""
 
-    def give_back(self) -> None:
-        """Give it back to the system if that is worth it."""
-        if (library := _c_library()) is not None and library.mallinfo2().fordblks - self._left > _LOOSE:
+    def give_back(self, *, at_once: bool) -> None:
+        """Give it back to the system if there is much more than was left the last time, or in any case `at_once`."""
+        library = _c_library()
+        if library is not None and (at_once or library.mallinfo2().fordblks - self._left > _LOOSE):
             library.malloc_trim(0)
             self._left = library.mallinfo2().fordblks
 

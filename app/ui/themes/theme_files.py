@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OWN_THEME_PREFIX = "signoff-"
-"""What the names of these themes begin with."""
+"""Prefix of the names of these themes."""
 
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""

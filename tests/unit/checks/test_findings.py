@@ -102,9 +102,7 @@ FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
         (CheckOutcome(CheckState.BROKEN, reason="command not found"), None, False, "command not found"),
     ],
 )
-def test_what_speaks_against_a_proposal(
-    outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str
-) -> None:
+def test_failures_of_a_proposal(outcome: CheckOutcome, before: CheckOutcome | None, red: bool, words: str) -> None:
     result = CheckResult("tests", outcome.state, outcome=outcome, before=before)
     assert (result.has_new_failure, result.summary) == (red, words)
 

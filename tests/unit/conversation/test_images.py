@@ -122,9 +122,7 @@ def test_an_answer_is_the_result_of_its_call_and_its_image_follows(wire: str) ->
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_whatever_is_left_out_each_image_is_sent_or_told_of(
-    wire: str, session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_each_image_is_sent_or_named(wire: str, session: Simulation, profile: Profile, data: st.DataObject) -> None:
     profile = profile.model_copy(update={"wire": wire})
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)

@@ -40,9 +40,7 @@ def results_of(messages: list[dict[str, Any]]) -> list[str]:
 
 @thorough
 @given(imported_messages(), profiles)
-def test_a_repaired_history_is_valid_and_repairing_again_changes_nothing(
-    imported: tuple[list[Any], list[str]], profile: Profile
-) -> None:
+def test_repair_is_valid_and_idempotent(imported: tuple[list[Any], list[str]], profile: Profile) -> None:
     repaired = repair(imported[0], profile)
     assert violations(repaired, rules_for(profile)) == []
     assert repair(repaired, profile) == repaired

@@ -70,9 +70,7 @@ def said_by_user(events: list[Event]) -> list[str]:
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_a_log_that_breaks_off_anywhere_gives_a_valid_payload(
-    session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_any_prefix_of_a_log_is_a_valid_payload(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
@@ -94,9 +92,7 @@ def test_without_bridge_and_merging_calls_still_pair_with_results(events: list[E
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_what_the_user_said_is_sent_once_and_never_as_system(
-    session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_user_words_are_sent_once_as_user(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     found: list[str] = []
     for message in project(events, profile, FACTS).messages:
@@ -117,9 +113,7 @@ def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], pro
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_what_the_program_says_is_never_in_the_users_name(
-    session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_program_words_are_never_sent_as_user(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     messages = project(events, profile, FACTS).messages
     notes: list[str] = []
@@ -192,9 +186,7 @@ def _storable(event: Event) -> bool:
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_no_sequence_of_side_questions_changes_anything_that_is_computed_from_a_log(
-    session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_side_questions_change_nothing_computed(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     """Wherever they stand in it, answered or not: the payload, what it takes, and what is done to make room."""
     events: list[Event] = []
     for event in session.events:
@@ -209,9 +201,7 @@ def test_no_sequence_of_side_questions_changes_anything_that_is_computed_from_a_
 
 @thorough
 @given(sessions(), profiles, st.sampled_from(["chat", "anthropic", "responses"]), st.data())
-def test_only_what_is_for_the_user_and_the_model_goes_out(
-    session: Simulation, profile: Profile, wire: Any, data: st.DataObject
-) -> None:
+def test_only_audience_both_is_sent(session: Simulation, profile: Profile, wire: Any, data: st.DataObject) -> None:
     """No text of an event with another audience is in a payload; an event for nobody changes nothing at all."""
     events: list[Event] = []
     for event in session.events:

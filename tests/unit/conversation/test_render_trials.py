@@ -128,7 +128,7 @@ def assert_the_gates_words_are_read(template: Template, session: Simulation) -> 
 
 
 @pytest.mark.parametrize("template", templates.TEMPLATES, ids=lambda template: template.__name__)
-def test_the_gates_words_are_in_the_prompt_of_every_conversation(template: Template) -> None:
+def test_the_gates_words_are_in_every_prompt(template: Template) -> None:
     @settings(suppress_health_check=list(HealthCheck))
     @given(sessions())
     def check(session: Simulation) -> None:

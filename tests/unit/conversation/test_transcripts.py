@@ -113,9 +113,7 @@ USER = b'{"role": "user", "content": "hello"}\n'
         (b"\xef\xbb\xbf" + USER, {}),
     ],
 )
-def test_of_a_hostile_line_what_can_be_kept_is_kept_and_the_rest_is_counted(
-    tmp_path: Path, data: bytes, repairs: dict[str, int]
-) -> None:
+def test_damage_in_a_line_is_counted(tmp_path: Path, data: bytes, repairs: dict[str, int]) -> None:
     (tmp_path / "t.jsonl").write_bytes(data)
     found = read_transcript(tmp_path / "t.jsonl")
     assert said(found.events)[0].startswith("hello") and violations(payload(found.events)) == []
@@ -146,9 +144,7 @@ def test_of_a_hostile_line_what_can_be_kept_is_kept_and_the_rest_is_counted(
         ),
     ],
 )
-def test_a_file_that_is_none_or_too_much_is_refused_in_a_line(
-    tmp_path: Path, made: Callable[[], bytes], why: str
-) -> None:
+def test_a_bad_or_huge_file_is_refused(tmp_path: Path, made: Callable[[], bytes], why: str) -> None:
     (tmp_path / "t.jsonl").write_bytes(made())
     with pytest.raises(TranscriptError, match=why) as refused:
         read_transcript(tmp_path / "t.jsonl")

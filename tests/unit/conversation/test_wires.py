@@ -1,6 +1,7 @@
 """What holds for the request of every log on every wire, also where the session has changed its wire or model."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.wire_ids import arguments_text
 from app.llm.values.profile import Profile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
@@ -75,9 +77,7 @@ def without_breakpoints(value: Any) -> Any:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
-    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_any_prefix_is_valid(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     # A model that did not make the opaque blocks is as valid as the one that did.
@@ -92,9 +92,7 @@ def test_a_log_that_breaks_off_anywhere_gives_a_request_that_the_vendor_takes(
 @each_wire
 @thorough
 @given(events=damaged_logs(), profile=profiles)
-def test_a_damaged_log_gives_a_request_that_the_vendor_takes(
-    wire: WireName, events: list[Event], profile: Profile
-) -> None:
+def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: Profile) -> None:
     profile = on(wire, profile)
     body = body_of(events, profile)
     assert violations(body, profile) == []
@@ -104,9 +102,7 @@ def test_a_damaged_log_gives_a_request_that_the_vendor_takes(
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_each_word_goes_out_once_and_as_whose_it_is(
-    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
-) -> None:
+def test_each_text_has_its_role(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     users: list[str] = []
@@ -134,9 +130,7 @@ def test_each_word_goes_out_once_and_as_whose_it_is(
 @each_wire
 @thorough
 @given(session=sessions(), inline=st.booleans(), data=st.data())
-def test_the_closing_instruction_is_system_text_after_all_results_and_leaves_the_prefix_as_it_was(
-    wire: WireName, session: Simulation, inline: bool, data: st.DataObject
-) -> None:
+def test_closing_is_system_at_the_end(wire: WireName, session: Simulation, inline: bool, data: st.DataObject) -> None:
     profile = Profile(wire=wire, mid_system="inline" if inline else "fold_first")
     sent = [at for at, event in enumerate(session.events) if isinstance(event, RequestSent) and event.closing]
     if not sent:
@@ -188,9 +182,7 @@ def _stays(message: dict[str, Any]) -> bool:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles)
-def test_opaque_blocks_go_to_the_model_and_the_wire_that_made_them(
-    wire: WireName, session: Simulation, profile: Profile
-) -> None:
+def test_opaque_blocks_go_to_their_model_and_wire(wire: WireName, session: Simulation, profile: Profile) -> None:
     other = "sealed by openai" if wire == "anthropic" else "signed by anthropic"
     assert other not in json.dumps(body_of(session.events, on(wire, profile)))
     foreign = replace(FACTS, model="a third", endpoint="elsewhere")
@@ -241,3 +233,21 @@ def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -
     one, two = (body_of([*first, *denied[:count]], Profile(wire="anthropic"))["messages"] for count in (1, 2))
     assert [message["role"] for message in two] == ["user", "assistant", "user", "system"]
     assert "in the order of these notes" in two[-1]["content"] and "in the order" not in one[-1]["content"]
+
+
+def nested(depth: int, core: Any) -> dict[str, Any]:
+    for _ in range(depth):
+        core = [core]
+    return {"a": core}
+
+
+def test_a_nest_that_json_can_hold_goes_out_as_it_is() -> None:
+    assert json.loads(arguments_text(nested(60, 1))) == nested(60, 1)
+
+
+def test_a_deep_nest_with_what_json_has_not_is_cut() -> None:
+    assert json.loads(arguments_text(nested(60, math.nan))) == nested(49, [None])
+
+
+def test_a_nest_that_no_parser_follows_is_left_out() -> None:
+    assert arguments_text(nested(100_000, 1)) == "{}"

@@ -115,9 +115,7 @@ def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Open
     assert runtime.service.all() == [] and runtime.captured.proposals_to_stage() == []
 
 
-def test_what_cannot_be_staged_is_a_line_and_tried_again(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -183,9 +181,7 @@ def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: OpenWork
     assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]
 
 
-async def test_for_what_this_process_writes_nobody_looks_what_others_have_taken(
-    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
     loop, look = asyncio.get_running_loop(), runtime.database.foreign_writes
 

@@ -83,9 +83,7 @@ def test_all_replace_alike(tmp_path: Path, agent: str, before: str, old: str, ne
         ("kimi", MOSTLY_LF, "one\ntwo\r\n3\nhalf\nfour\n"),
     ],
 )
-def test_mixed_endings_become_what_the_agent_makes_of_them(
-    tmp_path: Path, agent: str, before: str, after: str
-) -> None:
+def test_mixed_endings_follow_the_agent(tmp_path: Path, agent: str, before: str, after: str) -> None:
     assert edited(tmp_path, agent, before, "three", "3\nhalf") == after.encode()
 
 
@@ -194,9 +192,7 @@ def test_a_name_and_a_tool_mean_one_thing_in_an_agent() -> None:
         ('{"cells": [{"id": "a"}, {"id": "b"}]}', {"cell_id": "a", "edit_mode": "delete"}, '{"cells":[{"id":"b"}]}'),
     ],
 )
-def test_qwen_keeps_the_layout_of_a_notebook(
-    tmp_path: Path, before: str, arguments: dict[str, Any], after: str
-) -> None:
+def test_qwen_keeps_notebook_layout(tmp_path: Path, before: str, arguments: dict[str, Any], after: str) -> None:
     found = made(tmp_path, "qwen", before, "notebook_edit", {"notebook_path": "f", **arguments})
     assert found == after.encode()
 

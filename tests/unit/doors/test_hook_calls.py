@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
-from app.doors.hook.hook_entry import project_root
+from app.doors.hook.hook_entry import is_deciding_command, project_root, starts_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.options import parse_seconds
 from app.doors.hook.transcripts import (
@@ -60,9 +60,7 @@ def test_seconds_are_whole_and_at_most_a_day(text: str) -> None:
         parse_seconds(text)
 
 
-def test_the_project_is_the_one_that_the_agent_names_where_it_works_in_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_agents_project_is_used_if_it_works_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
     call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
@@ -177,9 +175,7 @@ def copilot_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CopilotLog:
     return CopilotLog(tmp_path)
 
 
-def test_the_calls_of_a_response_of_copilot_have_its_time(
-    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch) -> None:
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
@@ -220,9 +216,7 @@ def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool)
     later.join()
 
 
-def test_a_call_that_copilot_does_not_log_is_not_understood(
-    copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unlogged_copilot_call_is_refused(copilot_log: CopilotLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "_LOG_SECONDS", 0.1)
     copilot_log.responds("01.100", "first")
     with pytest.raises(ValueError, match="did not write the call to its log within"):
@@ -255,3 +249,91 @@ def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch:
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
     assert kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "signoff approve P1",
+        "env A=1 /usr/bin/signoff deny P1 -m no",
+        "sh -c 'signoff approve P1'",
+        """bash -lc "sh -c 'signoff approve P1'\"""",
+        "python3 -P -m signoff undo P1",
+        "python -msignoff redo P1",
+        "cd x && git diff | signoff stage -",
+        "echo P1|xargs signoff approve",
+        "sig''noff app\"\"rove P1",
+        "x=$(signoff approve P1)",
+        "`signoff approve P1`",
+        "(signoff approve P1)&",
+        "{ signoff review; }",
+        "uvx signoff@latest approve P1",
+        "uv run --with signoff==0.2 signoff approve P1",
+        "signoff \\\n  approve P1",
+        "bash <<EOF\nsignoff approve P1\nEOF",
+        "true # signoff\nsignoff approve P1",
+        "signoff approve 'P1",
+    ],
+)
+def test_what_decides_is_recognised(line: str) -> None:
+    assert is_deciding_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "ls",
+        "signoff proposals",
+        "signoff show P1",
+        "echo signoff",
+        "git commit --signoff -m approve",
+        "signoff log",
+    ],
+)
+def test_what_does_not_goes_through(line: str) -> None:
+    assert not is_deciding_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash",
+        "/bin/sh -i",
+        "exec zsh --login",
+        "cd x && env A=1 bash",
+        "(bash -s)",
+        "bash -lc 'exec sh'",
+        "sh -c \"bash -c 'fish'\"",
+    ],
+)
+def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
+    assert starts_shell(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "which bash",
+        "apt-get install -y zsh",
+        "bash script.sh",
+        "bash -lc ls",
+        "bash --version",
+        "cat install.sh | sh",
+        "bash < script.sh",
+        "bash <<EOF\nls\nEOF",
+        "sh -c 'cat x | bash'",
+        "ls -c bash",
+        "echo 'bash'",
+    ],
+)
+def test_a_shell_with_a_script_is_not(line: str) -> None:
+    assert not starts_shell(line)
+
+
+def test_what_stands_in_itself_ever_deeper_ends() -> None:
+    line = "signoff show"
+    for _ in range(40):
+        line = f'sh -c "{line}"'
+    assert not is_deciding_command(line * 100)

@@ -18,7 +18,7 @@ from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
 from app.doors.mcp.door_server import McpCaller, identify_caller
-from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
+from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
 from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
@@ -74,9 +74,7 @@ def only(user: OpenWorkspace) -> Proposal:
 # What is proposed
 
 
-def test_one_call_makes_one_proposal_of_several_files_and_writes_nothing(
-    host: Host, root: Path, user: OpenWorkspace
-) -> None:
+def test_one_call_stages_several_files_as_one_proposal(host: Host, root: Path, user: OpenWorkspace) -> None:
     for name in ("gone.txt", "old.txt"):
         (root / name).write_text(TEXT)
     before = contents(root)
@@ -177,9 +175,7 @@ def test_where_it_comes_from_is_kept(root: Path) -> None:
         ({"files": [{"path": "a.txt", "edits": [{"old": "line", "new": "row"}]}]}, "a.txt"),
     ],
 )
-def test_what_cannot_be_staged_is_refused_in_words_and_leaves_the_gate_open(
-    host: Host, user: OpenWorkspace, arguments: dict[str, Any], words: str
-) -> None:
+def test_a_refusal_leaves_gate_open(host: Host, user: OpenWorkspace, arguments: dict[str, Any], words: str) -> None:
     text, failed = host.call("propose_edit", **arguments)
     assert failed and words in text and "Traceback" not in text and "build on" not in text
     assert user.service.all() == []
@@ -221,9 +217,7 @@ def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, 
     assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
 
 
-def test_of_what_others_have_pending_it_is_told_what_has_no_lines(
-    host: Host, root: Path, user: OpenWorkspace
-) -> None:
+def test_pending_changes_without_lines_are_named(host: Host, root: Path, user: OpenWorkspace) -> None:
     (root / "gone.txt").write_text("x\n")
     (root / "moved.txt").write_text("x\n")
     draft = user.service.draft("")
@@ -263,9 +257,7 @@ def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: 
     assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
 
 
-def test_a_call_that_is_cancelled_before_its_turn_stages_nothing(
-    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.draft_files
 
     def slow(*arguments: Any) -> str:
@@ -302,9 +294,7 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
     assert not host.call("propose_edit", turns[3], files=[edits[3]])[1]
 
 
-def test_a_proposal_names_no_more_files_than_a_person_looks_through(
-    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proposal_has_a_limit_of_files(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     text, failed = host.call("propose_edit", files=[{"path": "b.txt", "content": "x\n"}] * (MOST_FILES + 1))
     assert failed and f"{MOST_FILES}" in text
     monkeypatch.setattr(proposal_tools, "MOST_FILES", 1)
@@ -314,9 +304,7 @@ def test_a_proposal_names_no_more_files_than_a_person_looks_through(
     assert user.service.all() == []
 
 
-def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refused(
-    host: Host, user: OpenWorkspace
-) -> None:
+def test_a_huge_file_is_staged_whole_and_a_huge_patch_refused(host: Host, user: OpenWorkspace) -> None:
     text, failed = host.call(
         "propose_patch", patch=f"--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n{'+x' * 10}" + "\n" * 3_000_000
     )
@@ -327,9 +315,7 @@ def test_a_file_of_very_many_lines_is_staged_as_a_whole_and_a_patch_of_them_refu
     assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(describe_facts(change))
 
 
-def test_no_id_runs_twice_and_no_more_calls_than_there_may_be(
-    host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ids_run_once_and_calls_are_limited(host: Host, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door_server, "MOST_CALLS", 1)
     name = waiting(host)
     host.line(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": CALL}))
@@ -350,9 +336,7 @@ def test_a_version_that_nobody_speaks_is_refused_with_those_that_are(host: Host)
     assert error["data"]["requested"] == "1999-01-01" and error["data"]["supported"]
 
 
-def test_a_workspace_that_cannot_be_used_is_said_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_workspace_is_named_and_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     host = Host(tmp_path / "ws")
     text, failed = host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])
@@ -448,9 +432,7 @@ def test_after_three_denials_the_agent_is_told_to_ask(host: Host, root: Path) ->
         assert told is (number == 3)
 
 
-def test_two_agents_on_one_file_stack_and_each_has_a_gate_of_its_own(
-    host: Host, root: Path, user: OpenWorkspace
-) -> None:
+def test_two_agents_on_one_file_stack_with_separate_gates(host: Host, root: Path, user: OpenWorkspace) -> None:
     other = Host(root)
     other.greet("gemini-cli-mcp-client", "2025-06-18")
     assert host.edit("a.txt", "line 3\n", "three\n")[1] is False
@@ -474,9 +456,7 @@ def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host
     assert host.edit("a.txt", "line 7\n", "x\n", on_top_of="P1")[1] is True
 
 
-def test_calls_at_the_same_time_pass_the_gate_once(
-    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_concurrent_calls_pass_once(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     both, draft_files = threading.Barrier(2), proposal_tools.draft_files
 
     def slow(*arguments: Any) -> str:
@@ -534,9 +514,7 @@ def test_a_part_is_told_by_its_hunks(host: Host, root: Path) -> None:
     assert "20\tLINE 20" in text
 
 
-def test_a_call_that_waits_keeps_no_other_waiting_and_says_that_it_lives(
-    host: Host, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiting_call_blocks_no_other(host: Host, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proposal_tools, "PROGRESS_SECONDS", 0.05)
     name = waiting(host)
     assert host.ask("ping") == {}
@@ -567,9 +545,7 @@ def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: 
     assert only(user).state is ProposalState.PENDING
 
 
-def test_where_nothing_can_be_watched_it_is_staged_all_the_same(
-    host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_staging_works_without_watches(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(errno.ENOSPC, "no more files can be watched")
 

@@ -95,9 +95,7 @@ def test_a_call_is_denied_where_no_shell_can_be_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("session", "prompt", "named"), [("outer", "", "p1"), ("outer", "prompt", "p2"), ("inner", "", "")]
 )
-def test_the_hook_gets_the_session_of_the_user_with_prompt_and_response(
-    tmp_path: Path, session: str, prompt: str, named: str
-) -> None:
+def test_the_hook_gets_the_users_session(tmp_path: Path, session: str, prompt: str, named: str) -> None:
     call(tmp_path, "cat > payload", session, prompt)
     sent = json.loads((tmp_path / "payload").read_text())
     assert sent["hook_event_name"] == "PreToolUse" and sent["cwd"] == str(tmp_path)

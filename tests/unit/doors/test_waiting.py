@@ -146,9 +146,7 @@ def test_a_decision_made_elsewhere_ends_the_wait(
     assert (found.state, found.is_decided, found.is_recorded) == (state, True, True)
 
 
-def test_a_part_that_is_decided_in_silence_does_not_end_the_wait(
-    elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting]
-) -> None:
+def test_a_silent_part_keeps_it(elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting]) -> None:
     call = begin()
     approve(elsewhere, proposal, "1")
     call.look()
@@ -179,9 +177,7 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, p
         assert (left.state, left.is_decided) == ("pending", False)
 
 
-def test_a_decision_that_could_not_be_recorded_ends_the_wait_too_and_is_told_whole(
-    runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.service.deny(proposal.id, feedback=WORDS)
     monkeypatch.setattr(agent_decisions, "PATIENCE", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
@@ -221,9 +217,7 @@ def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) 
     assert first_line() == "P1 is undone: the user took back what had been written of it; it is not on disk."
 
 
-def test_parts_are_told_by_number_with_the_words_whole_and_what_the_file_reads_now(
-    runtime: OpenWorkspace, proposal: Proposal
-) -> None:
+def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, proposal: Proposal) -> None:
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
     deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))

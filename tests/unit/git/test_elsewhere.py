@@ -91,9 +91,7 @@ def test_a_reference_is_only_replaced_by_force(opened: Open, root: Path, bare: P
     assert git(bare, "rev-parse", "refs/signoff/P1").decode().strip() == second.commit
 
 
-def test_what_builds_on_uncommitted_text_is_pushed_only_where_it_is_independent(
-    opened: Open, root: Path, bare: Path
-) -> None:
+def test_a_commit_on_uncommitted_text_is_pushed_if_independent(opened: Open, root: Path, bare: Path) -> None:
     text = (root / "a.txt").read_text()
     (root / "a.txt").write_text(text.replace("\n3\n", "\nthree\n"))
     runtime = opened(root)
@@ -219,9 +217,7 @@ def test_a_project_that_is_a_remote_is_asked_by_the_way_the_user_has_in(opened: 
         (["optional", "main"], "optional is none that signoff talks to"),
     ],
 )
-def test_what_can_not_be_had_is_said_in_one_line(
-    opened: Open, root: Path, bare: Path, words: list[str], said: str
-) -> None:
+def test_a_missing_revision_is_a_line(opened: Open, root: Path, bare: Path, words: list[str], said: str) -> None:
     git(root, "config", "remote.outsider.url", "ext::sh -c id")
     git(root, "config", "remote.optional.url", "--upload-pack=id")
     orphan = git(root, "commit-tree", "HEAD^{tree}", "-m", "Apart").decode().strip()
@@ -289,9 +285,7 @@ def test_of_permissions_git_knows_only_whether_a_file_can_be_run(mode: str, like
     assert file_mode(TreeEntry("a", mode, ""), like) == expected
 
 
-def test_without_a_commit_there_is_nothing_to_compare_with_or_to_push_on(
-    opened: Open, bare: Path, tmp_path: Path
-) -> None:
+def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
     runtime = opened(tmp_path / "empty")
     with pytest.raises(GitFailed, match="no commit here yet"):

@@ -96,7 +96,7 @@ def test_a_proposal_that_supersedes_none_answers_nothing(bench: Callable[..., Be
     assert follow_up_comments(made.store, "P99", [on(2)]) == (CommentFollowUp.UNKNOWN,)
 
 
-def test_a_removed_line_of_a_file_that_has_changed_since_is_not_found_by_its_number(
+def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
     bench: Callable[..., Bench],
 ) -> None:
     made = bench({"a.py": BASE})

@@ -25,7 +25,8 @@ from app.sandbox.captured_changes import Leaf, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.workspace.paths import UnsafePath, Workspace
+from app.workspace.path_rules import UnsafePath
+from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import in_child
 from tests.unit.proposals.memory_store import MemoryStore
@@ -284,9 +285,7 @@ def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> 
 
 
 @pytest.mark.parametrize("links", [None, errno.EPERM, errno.EOPNOTSUPP])
-def test_without_exchange_it_is_a_replacement(
-    bench: Make, monkeypatch: pytest.MonkeyPatch, links: int | None
-) -> None:
+def test_without_exchange_it_replaces(bench: Make, monkeypatch: pytest.MonkeyPatch, links: int | None) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(links, "as exFAT has it")
 
@@ -432,7 +431,7 @@ def flushed(bench: Make, monkeypatch: pytest.MonkeyPatch) -> tuple[Bench, Flushe
     return site, Flushed(site, store, monkeypatch), proposal.id
 
 
-def test_content_is_on_disk_before_a_name_points_to_it_and_names_before_the_record_is_closed(
+def test_content_is_flushed_before_names_and_names_before_the_record(
     flushed: tuple[Bench, Flushed, str],
 ) -> None:
     site, disk, proposal = flushed

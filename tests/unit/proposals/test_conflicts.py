@@ -14,7 +14,7 @@ from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected, StaleProposal
-from app.runtime.workspace_recovery import decision_event
+from app.runtime.workspace_recovery import unrecorded_event
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
@@ -528,7 +528,7 @@ def test_a_denial_of_a_stale_one_keeps_why_and_what_is_there_now(bench: Make) ->
     denied = site.service.deny("P1").proposal
     last = denied.last
     assert last is not None
-    assert decision_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
+    assert unrecorded_event(denied, last).stale == last.stale, "also where it is recorded after a crash"
     assert last.stale.splitlines() == [
         "P1 was stale and could not be approved: a.txt changed at line 10, where the proposal changes it too.",
         "  a.txt reads there now:",

@@ -195,9 +195,7 @@ def test_what_was_done_but_not_recorded_is_completed(bench: Make) -> None:
     assert data(site) == {"a.txt": b"two\n", "new.txt": b"n\n"}
 
 
-def test_an_exchange_in_steps_that_was_cut_off_before_the_last_is_taken_back(
-    bench: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unfinished_exchange_in_steps_is_rolled_back(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))

@@ -3,13 +3,16 @@
 import ctypes
 import errno
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.proposals.files.filesystem import PosixFilesystem
+from app.proposals.stack.locked_proposals import WorkspaceLock
 from app.proposals.stack.stacking import RecordingReader
+from app.proposals.values.proposal_errors import WorkspaceBusy
 
 
 @pytest.fixture
@@ -35,9 +38,7 @@ def test_what_there_is_of_each_kind(disk: PosixFilesystem, tmp_path: Path) -> No
     assert disk.names("folder") == ["b.txt"] and disk.names("none") == disk.names("a.txt") == []
 
 
-def test_a_folder_that_is_a_link_leads_nowhere_where_the_system_calls_it_a_loop(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_linked_folder_called_a_loop_is_refused(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.open
 
     def as_on_macos(name: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
@@ -49,9 +50,7 @@ def test_a_folder_that_is_a_link_leads_nowhere_where_the_system_calls_it_a_loop(
     assert disk.kind("link/b.txt") == "missing"
 
 
-def test_a_folder_that_may_not_be_entered_is_not_missing(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_locked_folder_is_not_missing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -69,9 +68,7 @@ def test_a_folder_that_can_t_be_flushed_is_an_error(disk: PosixFilesystem, monke
         disk.sync_folder("folder")
 
 
-def test_of_the_attributes_all_are_kept_that_can_be_had(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_readable_attribute_is_kept(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     kept: dict[str, bytes] = {}
 
     def value(_: int, name: str) -> bytes:
@@ -121,7 +118,7 @@ def test_a_new_file_has_its_mode_though_there_is_nothing_more_to_take_after(disk
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
-def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
+def test_no_exchange_differs_from_a_failure(
     disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     def refuse(*_: object) -> int:
@@ -137,9 +134,7 @@ def test_a_disk_that_does_not_exchange_is_told_from_one_that_fails(
         disk.exchange("a.txt", "temp")
 
 
-def test_what_can_t_have_a_second_name_for_another_reason_is_not_moved(
-    disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_hard_link_moves_nothing(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -165,9 +160,7 @@ Change = Callable[[Path], object]
     ],
     ids=["nothing", "text", "too large", "gone", "one more in a folder", "a folder"],
 )
-def test_what_was_observed_holds_until_something_of_it_changes(
-    disk: PosixFilesystem, tmp_path: Path, change: Change
-) -> None:
+def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Path, change: Change) -> None:
     observed = RecordingReader(disk)
     observed.read("a.txt"), observed.names("folder"), observed.kind("none")
     before = (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
@@ -186,3 +179,89 @@ def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesy
         observed.read("large")
     taking_over.adopt(observed)
     assert not observed.is_current() and not taking_over.is_current()
+
+
+def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
+    with (
+        WorkspaceLock(tmp_path / "lock").hold(),
+        pytest.raises(WorkspaceBusy, match="Another signoff is writing in this workspace; try again"),
+        WorkspaceLock(tmp_path / "lock", wait_seconds=0.01).hold(),
+    ):
+        pass
+
+
+def test_what_could_not_be_locked_is_not_left_open(tmp_path: Path) -> None:
+    descriptors = Path("/dev/fd")
+    with WorkspaceLock(tmp_path / "lock").hold():
+        before = len(list(descriptors.iterdir()))
+        with pytest.raises(WorkspaceBusy), WorkspaceLock(tmp_path / "lock", wait_seconds=0.0).hold():
+            pass
+        assert len(list(descriptors.iterdir())) == before
+
+
+def test_it_is_free_again_after_an_error_and_can_be_nested(tmp_path: Path) -> None:
+    lock = WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01)
+    with pytest.raises(RuntimeError), lock.hold(), lock.hold():
+        raise RuntimeError
+    with WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01).hold():
+        pass
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(WorkspaceBusy, match="can't be locked"), WorkspaceLock(tmp_path / "file" / "lock").hold():
+        pass
+
+
+def test_threads_wait_for_each_other(tmp_path: Path) -> None:
+    lock = WorkspaceLock(tmp_path / "lock")
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        with lock.hold():
+            inside.append(1)
+            most.append(len(inside))
+            inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 12
+
+
+def test_only_the_owner_can_read_the_lock(tmp_path: Path) -> None:
+    with WorkspaceLock(tmp_path / "locks" / "one.lock").hold():
+        assert (tmp_path / "locks" / "one.lock").stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / "locks").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceBusy, match="can't be locked"), WorkspaceLock(tmp_path / "lock").hold():
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("patience", [0.02, 100.0])
+def test_waiting_for_the_lock_to_be_free_ends_with_the_work_or_with_patience(tmp_path: Path, patience: float) -> None:
+    lock = WorkspaceLock(tmp_path / "lock", wait_seconds=patience)
+    let_go, held = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with lock.hold():
+            held.set()
+            let_go.wait()
+
+    worker = threading.Thread(target=work)
+    waiting = threading.Thread(target=lock.wait_until_free)
+    worker.start()
+    held.wait()
+    waiting.start()
+    waiting.join(0.1 if patience > 1 else None)
+    assert waiting.is_alive() == (patience > 1)
+    let_go.set()
+    waiting.join()
+    worker.join()

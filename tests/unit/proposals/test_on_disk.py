@@ -394,9 +394,7 @@ def _hunks(path: str, old: Leaf | None, new: Leaf | None) -> Iterable[str]:
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(before=trees, after=trees, plan=plans)
-def test_any_decisions_leave_what_was_there_with_exactly_what_was_kept(
-    before: Leaves, after: Leaves, plan: list[tuple[bool, set[int]]]
-) -> None:
+def test_decisions_leave_exactly_the_kept(before: Leaves, after: Leaves, plan: list[tuple[bool, set[int]]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {})
         put(site.root, after)

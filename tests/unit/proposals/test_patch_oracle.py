@@ -200,9 +200,7 @@ def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: s
 @pytest.mark.parametrize(
     ("given", "edited"), [(" line 26\n", ""), (" line 25\n line 26\n", ""), ("-20,7 +21,8", "-20,9 +21,10")]
 )
-def test_a_last_hunk_that_may_have_been_cut_off_is_taken_only_if_the_ids_say_that_nothing_is_lost(
-    bench: Make, given: str, edited: str
-) -> None:
+def test_a_last_hunk_that_may_be_cut_off_needs_gits_ids(bench: Make, given: str, edited: str) -> None:
     before = numbered(40).encode()
     after = before.replace(b"line 5\n", b"five\nmore\n").replace(b"line 23\n", b"23\nand\n")
     site = bench({"a.txt": before})
@@ -250,9 +248,7 @@ def hunk_cut_after(kept: int, start: int) -> str:
 
 @pytest.mark.parametrize(("start", "kept"), [(1, 4), (4, 7)])
 @pytest.mark.parametrize("moved", range(8))
-def test_a_hunk_that_was_cut_off_is_refused_however_far_the_file_has_moved(
-    bench: Make, start: int, kept: int, moved: int
-) -> None:
+def test_a_cut_hunk_is_refused_however_far_lines_moved(bench: Make, start: int, kept: int, moved: int) -> None:
     site = bench({"a.txt": "other\n" * moved + numbered(30)})
     whole = site.service.stage_patch(hunk_cut_after(10, start))
     site.service.deny(whole.id)
@@ -271,9 +267,7 @@ def test_a_hunk_that_lost_its_first_lines_is_refused_where_it_fits_twice(bench: 
 
 @relaxed
 @given(seed=st.integers(0, 10**6), moved=st.booleans())
-def test_a_damaged_last_hunk_is_what_git_recounts_it_to_and_in_doubt_or_refused(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, moved: bool
-) -> None:
+def test_a_damaged_last_hunk_against_git(tmp_path_factory: pytest.TempPathFactory, seed: int, moved: bool) -> None:
     dice = random.Random(seed)
     folder = tmp_path_factory.mktemp("tree")
     old = lines(dice, 60)
@@ -401,9 +395,7 @@ def test_the_message_of_a_mail_is_no_part_of_its_diff(bench: Make, message: str,
 
 @relaxed
 @given(seed=st.integers(0, 10**6), context=st.sampled_from(["-U1", "-U2", "-U3"]))
-def test_hunks_in_any_order_go_where_their_numbers_say(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, context: str
-) -> None:
+def test_hunks_in_any_order_go_by_numbers(tmp_path_factory: pytest.TempPathFactory, seed: int, context: str) -> None:
     dice = random.Random(seed)
     folder = tmp_path_factory.mktemp("tree")
     old = lines(dice, 60)
@@ -425,9 +417,7 @@ def test_hunks_in_any_order_go_where_their_numbers_say(
 
 @relaxed
 @given(seed=st.integers(0, 10**6), context=st.sampled_from(["-U1", "-U2", "-U3"]))
-def test_hunks_without_numbers_are_right_in_any_order_or_not_called_exact(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, context: str
-) -> None:
+def test_unnumbered_hunks_in_any_order(tmp_path_factory: pytest.TempPathFactory, seed: int, context: str) -> None:
     dice = random.Random(seed)
     folder = tmp_path_factory.mktemp("tree")
     old = lines(dice, 60)
@@ -444,9 +434,7 @@ def test_hunks_without_numbers_are_right_in_any_order_or_not_called_exact(
 
 @relaxed
 @given(seed=st.integers(0, 10**6))
-def test_hunks_in_order_are_placed_by_their_numbers_without_a_doubt(
-    tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
+def test_hunks_in_order_are_placed_without_doubt(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     dice = random.Random(seed)
     folder = tmp_path_factory.mktemp("tree")
     old = lines(dice, 60)

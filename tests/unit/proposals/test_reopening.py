@@ -41,9 +41,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
 
 @settings(max_examples=at_most(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(apart=st.sets(st.integers(1, 3)), rounds=st.integers(1, 3))
-def test_what_was_denied_at_last_comes_back_and_what_was_denied_before_does_not(
-    tmp_path_factory: pytest.TempPathFactory, apart: set[int], rounds: int
-) -> None:
+def test_only_the_last_denial_returns(tmp_path_factory: pytest.TempPathFactory, apart: set[int], rounds: int) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 12\n", "twelve\n"), ("line 22\n", "x\ny\n"))
     for number in sorted(apart):
@@ -132,9 +130,7 @@ def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
 
 
 @given(denials=st.lists(st.sets(st.integers(1, 4), min_size=1, max_size=2), min_size=1, max_size=3))
-def test_hunks_denied_while_others_wait_are_reopened_one_denial_after_the_other(
-    tmp_path_factory: pytest.TempPathFactory, denials: list[set[int]]
-) -> None:
+def test_denials_are_reopened_one_by_one(tmp_path_factory: pytest.TempPathFactory, denials: list[set[int]]) -> None:
     site, proposal = two_files(tmp_path_factory.mktemp("bench"))
     shown = [(site.service.as_unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks])]
     for wanted in denials:
@@ -153,7 +149,7 @@ def test_hunks_denied_while_others_wait_are_reopened_one_denial_after_the_other(
         site.service.undo(proposal.id)
 
 
-def test_a_denied_hunk_is_reopened_beside_one_that_was_written_since_and_on_what_the_disk_holds_now(
+def test_a_denied_hunk_is_reopened_on_what_the_disk_holds_now(
     tmp_path: Path,
 ) -> None:
     site, proposal = two_files(tmp_path)

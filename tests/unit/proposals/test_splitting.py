@@ -40,9 +40,7 @@ def as_shown(site: Bench, proposal: Proposal, chosen: Sequence[str]) -> list[str
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(contents(), st.randoms(use_true_random=False))
-def test_any_choice_of_lines_is_written_as_shown_and_undone_exactly(
-    pair: tuple[bytes, bytes], dice: random.Random
-) -> None:
+def test_any_choice_of_lines_is_written_and_undone(pair: tuple[bytes, bytes], dice: random.Random) -> None:
     base, result = pair
     if base == result:
         return
@@ -111,9 +109,7 @@ def site(tmp_path: Path) -> Bench:
         ((), (1, 2, 3), "head\ntail\n"),
     ],
 )
-def test_lines_that_are_left_out_leave_the_rest_in_its_place(
-    site: Bench, old: Sequence[int], new: Sequence[int], written: str
-) -> None:
+def test_excluded_lines_move_nothing_else(site: Bench, old: Sequence[int], new: Sequence[int], written: str) -> None:
     proposal = site.write(**{"a.py": NEW})
     chosen = cut(site, proposal, old=old, new=new)
     site.service.approve(proposal.id, chosen)
@@ -133,7 +129,7 @@ def test_added_lines_are_cut_out_as_they_stand_where_no_removed_one_was_picked(s
     ]
 
 
-def test_what_is_left_is_a_patch_also_where_a_line_got_the_newline_that_it_will_not_have(
+def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
     bench: Callable[..., Bench],
 ) -> None:
     site = bench({"a.py": "c\na\n"})
@@ -228,9 +224,7 @@ def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: C
 
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("decision", ["approve", "deny"])
-def test_no_two_hunks_have_a_number_whatever_comes_back_together(
-    bench: Callable[..., Bench], decision: str, on_disk: bool
-) -> None:
+def test_hunk_numbers_are_unique_after_a_merge(bench: Callable[..., Bench], decision: str, on_disk: bool) -> None:
     texts = b"a\nb\n", b"x\ny\n"
     site = bench(dict.fromkeys("fg", texts[on_disk]))
     changes = [PathChange(path, Leaf(texts[0], 0o644), Leaf(texts[1], 0o644)) for path in "fg"]

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, file_version
 from app.proposals.locate.matching import Replacement
-from app.proposals.values.models import Proposal, ProposalState
-from app.proposals.values.proposal_errors import EditRefused, ProposalError
+from app.proposals.overlay.overlay import Contents
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import FileVersion, Proposal, ProposalState
+from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
+from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -161,9 +164,7 @@ def change(site: Bench, name: str, number: int) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(steps, min_size=3, max_size=14))
-def test_what_is_kept_changes_nothing(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]
-) -> None:
+def test_cache_is_transparent(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int]]) -> None:
     """One service all the way, against one that is opened anew for every step and so has nothing kept."""
     folder: Path = tmp_path_factory.mktemp("stacks")
     sites = []
@@ -184,3 +185,76 @@ def test_what_is_kept_changes_nothing(
             for site in sites
         )
         assert ours == theirs, step
+
+
+def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
+    contents = Contents(bench().store)
+    first, second, third = (letter * 64 for letter in "abc")
+    for _ in range(2):
+        contents.remember(first, b"12345")
+    contents.remember(second, b"1234")
+    assert (contents.find(first), contents.find(second)) == (b"12345", b"1234")
+    contents.remember(first, b"12345")
+    contents.remember(third, b"12")
+    assert (contents.find(first), contents.find(second), contents.find(third)) == (b"12345", None, b"12")
+
+
+def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[..., Bench]) -> None:
+    with pytest.raises(MissingContent, match="The stored content 000000000000 is missing or damaged"):
+        Contents(bench().store).get(FileVersion(sha256="0" * 64, size=1))
+
+
+def staged(service: ProposalService, path: str, old: str, new: str) -> str:
+    draft = service.draft("s")
+    draft.edit(path, [Replacement(old, new)])
+    return service.stage(draft, "").id
+
+
+def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a").write_text("one\ntwo\nthree\n")
+    (root / "b").write_text("b\n")
+    service = ProposalService(Workspace(root), MemoryStore(), tmp_path / "lock")
+    first = staged(service, "a", "one", "1")
+    other = staged(service, "b", "b", "B")
+    second = staged(service, "a", "three", "3")
+    third = staged(service, "a", "two", "2")
+
+    def texts(proposal: str) -> dict[str, bytes | None]:
+        return {path: leaf.data if leaf else None for path, leaf in service.check_trees(proposal).after.items()}
+
+    assert texts(first) == {"a": b"1\ntwo\nthree\n"}
+    assert texts(other) == {"b": b"B\n"}
+    assert texts(second) == {"a": b"1\ntwo\n3\n"}
+    assert texts(third) == {"a": b"1\n2\n3\n"}
+
+
+def test_what_the_store_has_is_let_go_once_it_is_old(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = bench().store
+    contents = Contents(store)
+    read = file_version(b"read and nowhere else", 0o644)
+    contents.remember(read.sha256, b"read and nowhere else")
+    old = [contents.add(b"%d" % number * 100_000, 0o644) for number in range(9)]
+    contents.save()
+    asked: list[str] = []
+    blob = store.blob
+
+    def asked_blob(sha256: str) -> bytes:
+        asked.append(sha256)
+        return blob(sha256)
+
+    monkeypatch.setattr(store, "blob", asked_blob)
+    assert [contents.get(version) for version in old] == [b"%d" % number * 100_000 for number in range(9)]
+    assert not asked
+    monkeypatch.setattr("app.proposals.overlay.overlay.OLD_SECONDS", -1.0)
+    contents.add(b"new", 0o644)
+    contents.save()
+    assert [contents.get(version) for version in (old[8], old[7])] == [b"8" * 100_000, b"7" * 100_000]
+    assert not asked
+    assert contents.get(old[0]) == b"0" * 100_000
+    assert asked == [old[0].sha256]
+    assert contents.get(read) == b"read and nowhere else"

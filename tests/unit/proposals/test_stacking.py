@@ -46,9 +46,7 @@ def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
 
 
 @pytest.mark.parametrize("between", ["nothing", "the lower is approved", "the lower is denied", "the disk changes"])
-def test_what_was_written_of_a_proposal_on_another_is_shown_once_its_rest_is_decided(
-    bench: Make, between: str
-) -> None:
+def test_a_partly_written_stacked_proposal_shows_once_decided(bench: Make, between: str) -> None:
     site = bench({"a.txt": numbered(60)})
     lower = site.edit("a.txt", ("line 2\n", "two\n"))
     upper = site.edit("a.txt", ("line 20\n", "twenty\n"), ("line 35\n", "x\ny\n"), ("line 50\n", "fifty\n"))

@@ -152,9 +152,7 @@ def test_what_is_left_of_a_partial_decision_is_what_was_shown(
     st.lists(st.sampled_from([0o644, 0o755, 0o600, 0o444]), min_size=3, max_size=3),
     st.randoms(use_true_random=False),
 )
-def test_undo_is_the_identity_whatever_was_decided_before(
-    files: list[tuple[bytes, bytes]], modes: list[int], dice: random.Random
-) -> None:
+def test_undo_restores_everything(files: list[tuple[bytes, bytes]], modes: list[int], dice: random.Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {f"f{n}": base for n, (base, _) in enumerate(files)})
         for number in range(len(files)):

@@ -95,9 +95,7 @@ def test_only_the_lines_of_the_edit_change(
 
 
 @given(source=sources(), chance=st.randoms(use_true_random=False))
-def test_a_tolerant_match_never_removes_a_line_the_edit_keeps(
-    source: tuple[list[str], int, int, list[str]], chance: random.Random
-) -> None:
+def test_tolerance_keeps_kept_lines(source: tuple[list[str], int, int, list[str]], chance: random.Random) -> None:
     """Even where the model dropped or mangled lines, every line that goes is one that it asked to remove."""
     lines, start, end, new = source
     block = lines[start:end]
@@ -117,9 +115,7 @@ def test_a_tolerant_match_never_removes_a_line_the_edit_keeps(
 
 
 @pytest.mark.parametrize(("sloppy", "rung"), SLOPPINESS, ids=lambda value: getattr(value, "__name__", str(value)))
-def test_each_sloppiness_is_found_by_its_rung(
-    sloppy: Callable[[list[str], random.Random], list[str]], rung: MatchLevel
-) -> None:
+def test_each_level_finds_its_kind(sloppy: Callable[[list[str], random.Random], list[str]], rung: MatchLevel) -> None:
     lines = [f"{word}(a, {number})" for number, word in enumerate(WORDS)]
     file_lines = [line + ("  " if rung is MatchLevel.TRAILING_SPACE else "") for line in lines]
     block = sloppy(lines[2:8], random.Random(1))

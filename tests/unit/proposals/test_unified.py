@@ -127,9 +127,7 @@ relaxed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize(
     "command", [["git", "apply", "--whitespace=nowarn"], ["patch", "-p1", "-s", "--binary"]], ids=lambda c: c[0]
 )
-def test_other_tools_make_the_same_of_it(
-    tmp_path_factory: pytest.TempPathFactory, command: list[str], case: Case
-) -> None:
+def test_other_tools_apply_it_too(tmp_path_factory: pytest.TempPathFactory, command: list[str], case: Case) -> None:
     text = render_diff([case.file])
     folder = tmp_path_factory.mktemp("tree")
     lay_out(folder, case)
@@ -191,9 +189,7 @@ def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
 
 @relaxed
 @given(pair=contents())
-def test_gits_own_diffs_are_applied_as_git_does(
-    tmp_path_factory: pytest.TempPathFactory, pair: tuple[bytes, bytes]
-) -> None:
+def test_diffs_of_git_are_applied_alike(tmp_path_factory: pytest.TempPathFactory, pair: tuple[bytes, bytes]) -> None:
     folder = tmp_path_factory.mktemp("tree")
     (folder / "old").write_bytes(pair[0])
     (folder / "new").write_bytes(pair[1])
@@ -256,9 +252,7 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
         (b"text\n", b"te\0xt\n"),
     ],
 )
-def test_what_is_no_text_is_a_binary_patch_that_git_takes(
-    tmp_path: Path, old: bytes | None, new: bytes | None
-) -> None:
+def test_binary_content_is_a_patch_for_git(tmp_path: Path, old: bytes | None, new: bytes | None) -> None:
     case = Case("f", "f", old, new)
     lay_out(tmp_path, case)
     text = render_diff([case.file])

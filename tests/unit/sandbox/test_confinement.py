@@ -80,9 +80,7 @@ async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run:
 
 
 @pytest.mark.layer
-async def test_it_does_not_reach_what_acts_for_whoever_asks(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_daemons_are_out_of_reach(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".docker/run").mkdir(parents=True)
     (tmp_path / "tmux").mkdir()
     for listening in (".docker/run/docker.sock", "tmux/default"):
@@ -150,9 +148,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
 
 @pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
-async def test_what_git_ignores_comes_from_another_file_system_without_pipes_and_sockets(
-    root: Path, elsewhere: Path
-) -> None:
+async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewhere: Path) -> None:
     (root / ".gitignore").write_text("build/\n*.sock\n")
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
     sandbox = Sandbox(Workspace(root), elsewhere / "runs", own=())
@@ -225,9 +221,7 @@ async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, san
             run.read("shared", READ_LIMIT)
 
 
-async def test_in_place_it_writes_nothing_outside_either_where_the_kernel_can_see_to_that(
-    root: Path, tmp_path: Path
-) -> None:
+async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -> None:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     if not (await sandbox.probe()).is_confined:
         pytest.skip("no Landlock")

@@ -84,9 +84,7 @@ def rows(path: Path) -> int:
 
 @pytest.mark.parametrize("mode", ["WAL", "DELETE"])
 @pytest.mark.parametrize("stays_open", [True, False])
-async def test_rows_that_a_server_writes_while_a_command_selects_are_there(
-    trial: Trial, mode: str, stays_open: bool
-) -> None:
+async def test_rows_written_during_a_command_are_kept(trial: Trial, mode: str, stays_open: bool) -> None:
     server = database(trial.root / "db.sqlite3", mode)
     if not stays_open:
         server.close()

@@ -61,9 +61,7 @@ def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
     }
 
 
-async def test_what_waits_is_seen_and_only_what_the_command_does_besides_is_told(
-    root: Path, sandbox: Sandbox
-) -> None:
+async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
     async with sandbox.open(PENDING) as run:
         assert await printed(run, "cat a.txt build/new/file build/old; test -x a.txt; echo $?; ls gone") == (
@@ -90,9 +88,7 @@ def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbo
     assert facts(root) == before and sandbox.restore_workspace() == ""
 
 
-async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_back(
-    root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     async with sandbox.open({}) as run:
         await printed(run, "echo x > b.txt")
     (root / "b.txt").write_text("the user's newest\n")
@@ -124,9 +120,7 @@ async def test_where_not_all_can_be_kept_nothing_runs_and_nothing_older_is_put_b
         ("mkdir new; echo x > new/x; chmod 000 new", ["new/x"]),
     ],
 )
-async def test_what_a_command_has_locked_is_looked_through_and_put_back(
-    root: Path, sandbox: Sandbox, script: str, told: list[str]
-) -> None:
+async def test_locked_folders_are_put_back(root: Path, sandbox: Sandbox, script: str, told: list[str]) -> None:
     before, mode = facts(root), root.stat().st_mode
     async with sandbox.open({}) as run:
         await printed(run, script)
@@ -137,9 +131,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_put_back(
 @pytest.mark.usefixtures("ordinary_user")
 @pytest.mark.parametrize("mode", [0o000, 0o400])
 @pytest.mark.parametrize("script", ["true", "chmod 700 locked; ls locked", "mv locked moved; mkdir locked"])
-async def test_what_the_user_has_locked_is_neither_looked_into_nor_lost(
-    root: Path, sandbox: Sandbox, script: str, mode: int
-) -> None:
+async def test_a_users_locked_folder_is_left_alone(root: Path, sandbox: Sandbox, script: str, mode: int) -> None:
     (root / "locked").mkdir()
     (root / "locked/file").write_text("the user's\n")
     (root / "locked").chmod(mode)
@@ -185,9 +177,7 @@ async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, san
     assert (root / "made/build/out").exists()
 
 
-async def test_a_file_of_somebody_else_s_is_laid_over_and_put_back(
-    of_somebody_else: Path, ordinary_user: None, tmp_path: Path
-) -> None:
+async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
@@ -309,9 +299,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     assert (root / "b.txt").read_text() == "approved\n"
 
 
-def test_a_decision_puts_back_first_what_a_command_has_left_that_was_killed(
-    root: Path, runtime: OpenWorkspace
-) -> None:
+def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: OpenWorkspace) -> None:
     draft = runtime.service.draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")

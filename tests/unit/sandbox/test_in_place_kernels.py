@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import own_process
 from app.sandbox import sandbox as choosing
+from app.sandbox import sandbox_mode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
@@ -59,9 +59,10 @@ def where(*, landlock: bool = False, filters: bool = False, newest: bool = False
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """As if the kernel had no more than that."""
     played: Kernel = request.param
-    if own_process.landlock_version() < played.landlock or (played.filters and not own_process.can_filter_syscalls()):
+    no_filter = played.filters and not sandbox_mode.can_filter_syscalls()
+    if sandbox_mode.landlock_version() < played.landlock or no_filter:
         pytest.skip("this kernel has less")
-    for module in (own_process, choosing):
+    for module in (sandbox_mode, choosing):
         monkeypatch.setattr(module, "landlock_version", lambda: played.landlock)
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: played.filters)
         # Root is refused without a filter; the attacks start few processes.
@@ -232,9 +233,7 @@ async def test_nothing_goes_on_where_a_command_kills_what_watches_it(kernel: Ker
 
 @pytest.mark.parametrize("opened", [(), ("ssh-agent",)], ids=["", "opened"])
 @where(newest=True)
-async def test_it_reaches_a_socket_only_where_the_user_opens_them(
-    kernel: Kernel, root: Path, opened: tuple[str, ...]
-) -> None:
+async def test_sockets_need_the_users_setting(kernel: Kernel, root: Path, opened: tuple[str, ...]) -> None:
     name = f"signoff-test-{random.randrange(10**9)}"
     with socket.socket(socket.AF_UNIX) as by_path, socket.socket(socket.AF_UNIX) as by_name:
         by_path.bind(str(root.parent / "s"))
@@ -291,8 +290,8 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
-        "from app.sandbox import own_process, sandbox_init\n"
-        "steps = own_process.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
+        "from app.sandbox import sandbox_mode, sandbox_init\n"
+        "steps = sandbox_mode.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
         f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
         "limits = ['limits', str(1 << 40), '500']\n"
         "sys.exit(sandbox_init.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
@@ -302,10 +301,8 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has a limit of the kernel's")
-async def test_root_runs_nothing_in_place_where_processes_cannot_be_bounded(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in (own_process, choosing):
+async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (sandbox_mode, choosing):
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: False)
     sandbox = in_place(root)
     assert "another user" in (await sandbox.probe()).refusal
@@ -342,7 +339,7 @@ async def test_a_command_gets_no_file_of_signoffs_whatever_its_number(root: Path
             os.close(each)
 
 
-async def test_ignored_files_that_it_has_written_are_named_and_bytecode_beside_sources_is_put_back(
+async def test_written_ignored_files_are_named_and_bytecode_is_put_back(
     root: Path,
 ) -> None:
     (root / ".gitignore").write_text("build/\n__pycache__/\n*.log\n.env\nold/\n")

@@ -291,9 +291,7 @@ class Interleaving:
     steps=[("command", "delete", "ig/db"), ("command", "replace", "ig/db-wal")],
     moments=[(144, "write", "ig/db"), (193, "write", "ig/db"), (303, "delete", "ig/db")],
 )
-def test_neither_the_command_nor_somebody_else_loses_a_byte(
-    site: Site, there: set[str], steps: list[Any], moments: list[Any]
-) -> None:
+def test_no_side_loses_a_byte(site: Site, there: set[str], steps: list[Any], moments: list[Any]) -> None:
     before = {name: b"before " + name.encode() for name in sorted(there)}
     site.begin(before)
     trial = Interleaving(site, steps, moments)

@@ -15,9 +15,8 @@ import pytest
 from app.sandbox import cache_layers as caches_module
 from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
 from app.sandbox.outside_access import find_outside_access
-from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_confinement import outside, printed
 
@@ -130,9 +129,7 @@ def test_a_folder_on_the_path_that_the_user_may_not_enter_is_passed_over(home: P
     assert found.writable == () and found.caches == (home / ".cache",)
 
 
-async def test_where_caches_get_no_layer_tools_are_pointed_to_a_folder_that_is_kept(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_cache_layer_a_folder_is_used(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = sandbox_in(home)
     sandbox._layered = False
     (home / ".cache/x").write_text("theirs\n")
@@ -160,9 +157,7 @@ def connects_to(path: Path) -> str:
     return f"{sys.executable} -c {shlex.quote(code)} 2>&1 | tail -1"
 
 
-async def test_it_reaches_no_socket_of_the_users_wherever_it_lies_unless_the_user_opens_it(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = home / "runtime"
     runtime.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
@@ -204,9 +199,7 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
             assert (above / "new").exists() is bool(writable), "what the user lets it write is written in place"
 
 
-async def test_a_folder_of_programs_that_cannot_be_looked_into_keeps_no_command_from_running(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreadable_path_folder_stops_no_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of another user's in PATH, as after `su`; a name that is too long fails in the same way for root, too."""
     monkeypatch.setenv("PATH", f"/{'x' * 300}/bin:{os.environ['PATH']}")
     async with sandbox_in(home).open({}) as run:
@@ -236,9 +229,7 @@ async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(hom
 
 
 @pytest.mark.parametrize("linked", ["home", "state", "both"])
-async def test_a_link_in_the_path_of_home_or_state_takes_no_layer_away(
-    home: Path, linked: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_linked_home_keeps_the_layer(home: Path, linked: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real_home, real_state = home / "var/home", home / "var/state"
     (real_home / "ws").mkdir(parents=True)
     (real_home / ".cache").mkdir()

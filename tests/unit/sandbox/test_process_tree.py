@@ -43,7 +43,7 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
 
 
 @pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
-def test_strays_are_looked_for_only_on_linux_and_told_only_where_there_are_any(
+def test_strays_are_looked_for_on_linux_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mark = f"{random.randrange(10**6, 10**7)}"

@@ -140,9 +140,7 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, oper
 @pytest.mark.parametrize("way", list(SandboxMode))
 @settings(max_examples=at_most(4), suppress_health_check=list(HealthCheck))
 @given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
-def test_a_script_runs_on_what_waits_as_if_that_were_written(
-    way: SandboxMode, first: list[str], second: list[str]
-) -> None:
+def test_a_script_sees_pending_edits(way: SandboxMode, first: list[str], second: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root, bare = Path(folder, "ws"), Path(folder, "bare")
         make(root)

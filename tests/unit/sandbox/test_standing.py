@@ -60,9 +60,7 @@ async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tm
     await until(lambda: open_files() <= before)
 
 
-async def test_a_layer_that_is_given_up_while_it_is_made_leaves_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workspace").mkdir()
     state = tmp_path / "state"
     sandbox = Sandbox(Workspace(tmp_path / "workspace"), state, own=())
@@ -116,9 +114,7 @@ async def test_a_start_that_the_system_refuses_says_so_and_leaves_no_descriptor(
     await until(lambda: open_files() <= before)
 
 
-async def test_where_there_is_nothing_around_it_it_is_the_program_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_wrapper_it_is_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing_module, "PLATFORM", "darwin")
     process = await standing("/bin/sh", "-c", "echo $$; read line; exit 3", folder=tmp_path)
     assert int(await process.stdout.readline()) == process.pid
@@ -129,9 +125,7 @@ async def test_where_there_is_nothing_around_it_it_is_the_program_itself(
     await told_of_end(process)
 
 
-async def test_what_has_ended_or_does_not_answer_is_told_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_ended_and_silent_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
     if not await process.stdout.readline():
@@ -180,9 +174,7 @@ async def test_what_ends_while_it_stands_still_is_not_told_to_go_on(tmp_path: Pa
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else opens a pipe of a process that has made namespaces")
-async def test_a_pipe_that_somebody_else_holds_open_is_not_read_forever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path)
     await process.stdout.readline()
     held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)

@@ -192,9 +192,7 @@ TEXTS = st.text(alphabet=st.sampled_from("abBé_ \n.重试-'\"*"), max_size=12)
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(said=st.lists(TEXTS.filter(str.strip), min_size=1, max_size=6), words=TEXTS)
-def test_a_search_for_any_text_finds_every_message_that_has_its_words(
-    tmp_path_factory: pytest.TempPathFactory, said: list[str], words: str
-) -> None:
+def test_every_message_is_found(tmp_path_factory: pytest.TempPathFactory, said: list[str], words: str) -> None:
     bench = Bench(tmp_path_factory.mktemp("search"))
     for text in said:
         bench.say(UserMessage(text=f"{text} {words}"))

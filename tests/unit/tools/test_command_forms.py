@@ -92,9 +92,7 @@ def test_a_form_covers_whole_words_in_their_order() -> None:
         (("sort",), "sort -n x", ("sort -no x y", "sort --compress-prog=sh x")),
     ],
 )
-def test_a_form_of_what_looks_does_not_cover_what_runs_or_writes(
-    words: tuple[str, ...], covered: str, asked: tuple[str, ...]
-) -> None:
+def test_a_reading_form_covers_no_writing(words: tuple[str, ...], covered: str, asked: tuple[str, ...]) -> None:
     form = CommandForm(words, open=True)
     assert form.matches(covered)
     assert not [command for command in asked if form.matches(command)]

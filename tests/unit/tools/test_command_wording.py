@@ -74,9 +74,7 @@ OPEN = {
         (0, False, "writes acts changes names"),
     ],
 )
-def test_in_place_the_question_names_all_that_the_kernel_lets_a_command_do(
-    landlock: int, filtered: bool, is_open: str
-) -> None:
+def test_in_place_the_question_names_what_is_possible(landlock: int, filtered: bool, is_open: str) -> None:
     probe = ProbeResult(SandboxMode.IN_PLACE, "the reason", landlock, filtered)
     text = " ".join(permission_notes(probe, CommandPermissions(), planning=False))
     assert [name for name, words in OPEN.items() if words in text] == [
@@ -119,9 +117,7 @@ def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: py
         ("pty.py", 1, False, ""),
     ],
 )
-def test_the_model_is_told_of_sockets_and_terminals_where_a_command_failed_for_want_of_them(
-    printed: str, code: int, refused: bool, note: str
-) -> None:
+def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, refused: bool, note: str) -> None:
     ended = ProcessResult(code, 0.0, refused_socket=refused)
     assert failure_notes(printed, ended, in_place=True) == ([note] if note else [])
 

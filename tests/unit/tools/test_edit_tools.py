@@ -101,9 +101,7 @@ SECRET_CALLS: list[tuple[str, dict[str, object]]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments"), SECRET_CALLS)
-async def test_an_edit_is_no_way_around_the_question_for_a_secret(
-    bench: Bench, name: str, arguments: dict[str, object]
-) -> None:
+async def test_an_edit_of_a_secret_asks_too(bench: Bench, name: str, arguments: dict[str, object]) -> None:
     put(bench, ".env", "KEY=hunter2\n")
     with pytest.raises(CallRejected) as raised:
         await bench.call(name, **arguments)

@@ -197,9 +197,7 @@ async def test_refusals_are_errors_and_stage_nothing(
     assert not draft.has_changes
 
 
-async def test_search_sees_pending_edits_and_not_what_they_replace(
-    bench: Bench, service: ProposalService, draft: Draft
-) -> None:
+async def test_search_sees_pending_edits_only(bench: Bench, service: ProposalService, draft: Draft) -> None:
     await bench.call("edit_file", path="src/a.py", edits=[{"old": "two", "new": "zwei"}])
     await bench.call("write_file", path="new.py", content="zwei\n")
     found = (await bench.call("search_text", pattern="zwei")).text

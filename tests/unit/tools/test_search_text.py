@@ -224,9 +224,7 @@ def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
         assert process.wait() == -signal.SIGALRM
 
 
-async def test_an_expression_that_explodes_is_stopped_and_the_loop_stays_free(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_exploding_expression_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     put(bench, "a", "x needle\n")
     put(bench, "b", "a" * 64 + "!\n")
     monkeypatch.setattr(search_text, "TIME_LIMIT", 1.0)
@@ -246,9 +244,7 @@ async def test_an_expression_that_explodes_is_stopped_and_the_loop_stays_free(
     assert ticks > 20
 
 
-async def test_an_expression_that_explodes_loses_half_of_the_files_at_most(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_exploding_expression_loses_at_most_half(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(12):
         put(bench, f"a{number:02}", "x needle\n")
     put(bench, "b", "a" * 64 + "!\n")
@@ -362,9 +358,7 @@ def test_a_secret_by_another_name_is_not_shown(bench: Bench) -> None:
     ignore_case=st.booleans(),
     encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
 )
-def test_a_look_at_the_bytes_passes_over_no_match(
-    lines: list[str], pattern: str, ignore_case: bool, encoding: str
-) -> None:
+def test_the_byte_scan_misses_no_match(lines: list[str], pattern: str, ignore_case: bool, encoding: str) -> None:
     document = Document("\n".join(lines).encode(encoding))
     search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
     expected = [(at, found.start(), line) for at, line in enumerate(document.texts) if (found := search(line))]

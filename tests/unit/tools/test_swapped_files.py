@@ -61,9 +61,7 @@ SWAPS = [
 
 
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_no_swap_at_any_moment_shows_what_is_hidden(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path], None]
-) -> None:
+def test_no_swap_shows_secrets(bench: Bench, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Path], None]) -> None:
     """The swap comes before each call by which the disk is looked at, in one search after another."""
     root, left, looked = bench.workspace.root, 0, True
     plant(root)
@@ -135,9 +133,7 @@ def test_a_way_that_was_open_leads_to_the_same_folders_after_a_swap(bench: Bench
         assert read(f"{way}d/e").content == b"inside"
 
 
-def test_a_folder_that_is_swapped_once_it_is_open_is_listed_as_it_was(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_swapped_while_open_is_listed_as_it_was(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     root = bench.workspace.root
     for path in ("b/in.py", "b/x.log", "../outside/secret.py"):
         (root / path).parent.mkdir(parents=True, exist_ok=True)

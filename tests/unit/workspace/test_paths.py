@@ -13,8 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import has_path_at_or_below, repository_owner, split_path
-from app.workspace.paths import FileTooLarge, UnsafePath, Workspace, WorkspaceError
+from app.workspace.path_rules import (
+    FileTooLarge,
+    UnsafePath,
+    WorkspaceError,
+    has_path_at_or_below,
+    repository_owner,
+    split_path,
+)
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 from tests.unit.proposals.faults import in_child
 from tests.users import OTHER, can_be
@@ -207,9 +214,7 @@ def test_read_raises_the_usual_errors(workspace: Workspace, tmp_path: Path) -> N
             workspace.read(folder)
 
 
-def test_in_a_folder_that_is_not_there_nothing_is_found_that_lies_where_the_program_was_started(
-    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_folder_has_no_files(workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started = tmp_path / "started"
     started.mkdir()
     (workspace.root / ".env").write_text("KEY=1")
@@ -422,9 +427,7 @@ def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("victim", ["d", "f"])
-def test_a_link_planted_right_after_the_check_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str
-) -> None:
+def test_a_link_planted_late_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, victim: str) -> None:
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside/f").write_bytes(SECRET)
     root = tmp_path / "ws"

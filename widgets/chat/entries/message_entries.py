@@ -1,9 +1,11 @@
-"""What the user and the model say to each other."""
+"""Messages of the user and the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
+from app.conversation.events import InterventionKind
+from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.text.plural import plural
 from widgets.chat.entries.entry_base import (
@@ -23,18 +25,20 @@ from widgets.chat.markdown.styled_lines import (
     StyledLine,
     TextStyle,
     left_out,
+    seconds,
     shorten,
     visible,
+    width_of,
     wrap,
     wrap_text,
 )
+from widgets.common.figures import format_dollars, format_tokens
 
 
 class PlainDocument:
     """Text in, rows out, below a row that heads them."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
-        """Empty, `width` cells wide."""
         self.width = width
         self._face = face
         self._settled = ""
@@ -44,7 +48,7 @@ class PlainDocument:
         self.lines: list[StyledLine] = []
 
     def show(self, head: StyledLine, text: str) -> None:
-        """Show this text: at little cost if it is what is shown with more behind it."""
+        """Show this text; cheap if it extends the shown one."""
         if not text.startswith(self._settled):
             self._settled, self._rows = "", 0
         rows = self.lines[1 : self._rows]
@@ -72,9 +76,9 @@ class UserEntry(TranscriptEntry):
 
     text: str
     answers: bool = False
-    """They answer a question."""
+    """Whether the message answers a question."""
     images: tuple[Image, ...] = ()
-    """What went with them."""
+    """Images sent with the message."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The words, folded if they are many, and a line for each image."""
@@ -93,22 +97,21 @@ class UserEntry(TranscriptEntry):
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The bar of all that the user writes."""
+        """Return the bar of the user's messages."""
         return EntryGutter(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
-        """Not above what folding leaves."""
+        """Return a height within the limit of folding."""
         words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
         return min(LONGEST_MESSAGE + 1, words) + len(self.images)
 
     @property
     def can_open(self) -> bool:
-        """If they may be folded."""
+        """Return whether the message is long enough to fold."""
         return _is_long(self.text)
 
     @property
     def copy_text(self) -> str:
-        """The words."""
         return self.text
 
 
@@ -174,7 +177,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def _note(self) -> list[StyledLine]:
-        """What is said under an answer that did not end well."""
+        """Return the lines under an answer that did not end well."""
         match self.state:
             case "interrupted":
                 note = "interrupted"
@@ -185,7 +188,6 @@ class AnswerEntry(TranscriptEntry):
         return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The model's point."""
         return EntryGutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
@@ -194,12 +196,11 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """If it was discarded and is folded."""
+        """Return whether the answer was discarded, which folds it."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property
     def copy_text(self) -> str:
-        """The Markdown."""
         return self.text
 
 
@@ -230,7 +231,6 @@ class ReasoningEntry(FoldedEntry):
 
     @property
     def copy_text(self) -> str:
-        """The thoughts."""
         return self.text
 
 
@@ -244,7 +244,7 @@ class QuestionEntry(TranscriptEntry):
     answer: str | None = None
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The question, and once it is answered what there was to choose from."""
+        """Return the question, and its options once it is answered."""
         lines = markdown_lines(self.text, width, visible) or [BLANK]
         if self.answer is None:
             return lines
@@ -258,7 +258,6 @@ class QuestionEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        """A question mark."""
         return EntryGutter(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
@@ -267,7 +266,6 @@ class QuestionEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The question."""
         return self.text
 
 
@@ -277,3 +275,115 @@ def _is_long(text: str) -> bool:
 
 def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
     return StyledLine(((left_out(rows, further), MUTED),), 0, None, action="toggle")
+
+
+_NOTHING = TokenTotals()
+
+
+@dataclass(frozen=True, slots=True)
+class InterventionEntry(FoldedEntry):
+    """A message of signoff to the model; folded to one line."""
+
+    runs: ClassVar[bool] = True
+    triangle: ClassVar[TextStyle] = TextStyle("program-mark")
+
+    kind: InterventionKind
+    text: str
+    way: str
+    """From whom to whom."""
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """Return the lines of the instruction: sender, receiver and text."""
+        head: Span = (f"{self.way}  ", TextStyle("program-mark"))
+        text = visible(self.text)
+        if opened:
+            return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]
+        return [StyledLine((head, (shorten(text, width - width_of(head[0])), TextStyle("program"))), action="toggle")]
+
+    @property
+    def copy_text(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeEntry(TranscriptEntry):
+    """A line from signoff to the user."""
+
+    runs: ClassVar[bool] = True
+
+    text: str
+    level: Literal["info", "warning", "error"] = "info"
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        return wrap_text(visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
+
+    def marks(self, opened: bool) -> EntryGutter:
+        """Return the marks for the severity."""
+        return EntryGutter(("· ", MUTED) if self.level == "info" else ("! ", TextStyle(self.level)))
+
+    @property
+    def copy_text(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEndEntry(TranscriptEntry):
+    """The end of a turn: its outcome and its usage."""
+
+    stopped: str
+    message: str = ""
+    duration: float = 0.0
+    calls: int = 0
+    spent: TokenTotals = _NOTHING
+    """By its requests."""
+
+    @property
+    def facts(self) -> list[str]:
+        """Return duration, calls, tokens and cost."""
+        calls = plural(self.calls, "tool call") if self.calls else ""
+        return [
+            fact
+            for fact in (seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
+            if fact
+        ]
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """The facts, and how it goes on where that is not plain."""
+        said = visible(self.message)
+        if self.stopped == "failed":
+            told = wrap_text(said or "The request failed.", TextStyle("error"), width)
+            return [*told, StyledLine(((shorten("/continue sends it again", width), MUTED),))]
+        if self.stopped == "aborted":
+            parts = ["interrupted", *filter(None, [" ".join(said.split())]), *self.facts, "/continue goes on"]
+            return [StyledLine(((shorten(" · ".join(parts), width), TextStyle("warning")),))]
+        told = wrap_text(said, TextStyle("warning"), width) if said else []
+        parts = [*self.facts, "/continue goes on"] if said and self.stopped == "answer" else self.facts
+        return [*told, *([StyledLine(((shorten(" · ".join(parts), width), MUTED),))] if parts else [])]
+
+    def marks(self, opened: bool) -> EntryGutter:
+        return EntryGutter(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutter()
+
+    @property
+    def copy_text(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEntry(FoldedEntry):
+    """Older history was shortened for the model; the transcript keeps it."""
+
+    summary: str
+    before: int = 0
+    after: int = 0
+
+    def rows(self, width: int, opened: bool) -> list[StyledLine]:
+        """Return one line; when opened, the summary."""
+        text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
+        if self.before and self.after:
+            text += f" · {self.before:,} → {self.after:,} tokens"
+        head = StyledLine(((shorten(text, width), MUTED),), action="toggle")
+        return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
+
+    @property
+    def copy_text(self) -> str:
+        return self.summary

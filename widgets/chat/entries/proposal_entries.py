@@ -1,4 +1,4 @@
-"""What the model proposes and the user decides: the card of a proposal, and each decision about it."""
+"""Proposals and decisions: the card of a proposal, and each decision about it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -119,7 +119,6 @@ class ProposalEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The edge of the card."""
         face = _STATE_FACES.get(self.state, MUTED)
         return EntryGutter(("╭ ", face), ("│ ", face), ("╰ ", face))
 
@@ -129,7 +128,7 @@ class ProposalEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Its name, and what it is."""
+        """Return its id and its summary."""
         return f"{self.proposal} {self.summary}"
 
 
@@ -144,7 +143,7 @@ class DecisionEntry(TranscriptEntry):
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
-    """What went with these words."""
+    """Images sent with the feedback."""
     still_pending: bool = False
     on_disk: bool = False
     """It was on disk before."""
@@ -177,7 +176,7 @@ class DecisionEntry(TranscriptEntry):
         return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
     def _hunk_words(self) -> str:
-        """What became of the hunks that waited, where the decision was on some, or on the rest."""
+        """Return the outcome of the hunks, where the decision was about a part."""
         count = len(self.hunks)
         if self.decision is not Decision.DENIED:
             if self.on_disk and self.decision is Decision.REOPENED:
@@ -192,7 +191,6 @@ class DecisionEntry(TranscriptEntry):
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The sign of the decision."""
         return EntryGutter(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:
@@ -201,7 +199,7 @@ class DecisionEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The feedback, or what it is about."""
+        """Return the feedback, or the subject of the decision."""
         return self.feedback or self.proposal
 
 

@@ -190,12 +190,12 @@ class RenderState:
     item_indent: int = 2
     """Cells before the text of the list item that is going on."""
     environment: dict[str, Any] = field(default_factory=dict)
-    """What the parser has to know of the rest of the text: where its link references lead."""
+    """Link references of the whole text, for the parser."""
     unfinished_code: CodePiece | None = None
     """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
 
     def unfinished(self, code: CodePiece | None) -> "RenderState":
-        """A copy, to render an unfinished chunk with; `code` is the one that it was a moment ago, if it was code."""
+        """Return a copy for rendering an unfinished chunk; `code` is its former state, if it was code."""
         return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
@@ -302,10 +302,9 @@ class _Blocks:
         self._tokens = parser().parse(source, dict(environment))
         self._source = source.split("\n")
         self._number = number
-        """What the outermost ordered list starts with, if the text doesn't know."""
+        """First number of the outermost ordered list, where the text does not have it."""
 
     def render(self, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
-        """All rows."""
         lines: list[StyledLine] = []
         self._walk(self._tokens, prefix, prefix, 0, lines)
         return lines

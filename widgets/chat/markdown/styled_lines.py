@@ -1,4 +1,4 @@
-"""Lines of styled text, laid out for a width but free of colours: what a theme paints and a selection copies."""
+"""Lines of styled text, laid out for a width but without colours: a theme paints them and a selection copies them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from app.text.safe_text import escape_unsafe as without_controls
 
 
 class TextStyle(NamedTuple):
-    """How a stretch of text looks, in words that a theme gives colours to."""
+    """Look of a stretch of text, in words to which a theme gives colours."""
 
     role: str = "text"
     """The component class without its prefix: `heading` is painted as `chat--heading`."""
@@ -29,7 +29,7 @@ Span = tuple[str, TextStyle]
 
 
 class LazySpans(Protocol):
-    """Text whose faces are worked out only when it is drawn (highlighted code)."""
+    """Text whose styles are computed only when it is drawn (highlighted code)."""
 
     def spans(self, index: int) -> Sequence[Span]:
         """The spans of line `index`."""
@@ -37,7 +37,7 @@ class LazySpans(Protocol):
 
     @property
     def missing_lexer(self) -> str:
-        """The language whose lexer is to be loaded first; empty if none is missing."""
+        """Return the language whose lexer must be loaded first; empty if none is missing."""
         ...
 
 
@@ -54,7 +54,7 @@ class StyledLine(NamedTuple):
     code: tuple[LazySpans, int, int, int] | None = None
     """For code, in place of the text after the gutter: source, line index, first and last character."""
     action: str = ""
-    """What a click on the row means, if it means anything by itself."""
+    """The action of a click on the row; empty for none."""
 
     @property
     def text(self) -> str:
@@ -167,16 +167,11 @@ def wrap_text(
     text: str,
     face: TextStyle,
     width: int,
-    first: tuple[Span, ...] = (),
-    rest: tuple[Span, ...] | None = None,
-    fill: str = "",
+    lead: tuple[Span, ...] = (),
 ) -> list[StyledLine]:
-    """Lay plain text out, its own line breaks and indentation kept; `rest` is `first` again if not given."""
-    lines: list[StyledLine] = []
-    following = first if rest is None else rest
-    for source in text.expandtabs(4).split("\n"):
-        lines.extend(wrap([(source, face)], width, following if lines else first, following, fill))
-    return lines
+    """Lay plain text out, its own line breaks and indentation kept; each line begins with `lead`."""
+    sources = text.expandtabs(4).split("\n")
+    return [line for source in sources for line in wrap([(source, face)], width, lead, lead)]
 
 
 def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:

@@ -47,8 +47,14 @@ from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
 from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
-from widgets.chat.entries.message_entries import AnswerEntry, QuestionEntry, ReasoningEntry, UserEntry
-from widgets.chat.entries.program_entries import NoticeEntry, TurnEndEntry
+from widgets.chat.entries.message_entries import (
+    AnswerEntry,
+    NoticeEntry,
+    QuestionEntry,
+    ReasoningEntry,
+    TurnEndEntry,
+    UserEntry,
+)
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of

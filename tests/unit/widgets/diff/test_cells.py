@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from widgets.diff.display_cells import DisplayText, display, remembered
+from widgets.diff.display_cells import DisplayText, breaks, display, remembered, rows_of, wrap_words
 from widgets.diff.line_marks import suspects
-from widgets.diff.line_measuring import breaks, rows_of, wrap_words
 
 TEXT = st.text(
     st.one_of(

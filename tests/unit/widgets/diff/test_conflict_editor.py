@@ -6,7 +6,7 @@ from textual.app import App, ComposeResult
 
 from app.proposals.decide.conflicts import ConflictRegion, ConflictSide, FileConflict, SideLabels
 from tests.examples import at_most
-from widgets.diff.conflict_editor import ConflictEditor
+from widgets.diff.code_editor import ConflictEditor
 
 SIDES = list(ConflictSide)
 

@@ -72,9 +72,7 @@ def rows_of(layout: DiffLayout) -> list[Row]:
 
 
 @given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
-def test_every_line_is_there_once_and_in_order(
-    diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]
-) -> None:
+def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]) -> None:
     comments = [Comment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
     layout = arrange(
         [diff], DiffShape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
@@ -126,9 +124,7 @@ def spaced(lines: list[str], how: list[str]) -> list[str]:
 
 
 @given(st.lists(st.sampled_from(["same", "space", "word"]), min_size=1, max_size=40), st.booleans(), st.booleans())
-def test_without_white_space_every_line_is_changed_or_context_or_in_one_row(
-    how: list[str], split: bool, whole: bool
-) -> None:
+def test_without_white_space_each_line_has_one_place(how: list[str], split: bool, whole: bool) -> None:
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
     left = left_out([diff])

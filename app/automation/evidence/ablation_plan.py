@@ -1,0 +1,191 @@
+"""Plans which hunks of a proposal are taken out together, which say nothing, and in which order they are tried."""
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from app.concurrency import giving_way
+from app.proposals.risk.edited_file import is_generated, is_prose, is_test, lock_source
+from app.proposals.risk.risk_reasons import find_test_names_in
+from app.proposals.text.hunks import has_effect
+from app.proposals.values.models import FileDiff, Hunk, HunkState
+
+_COMMENT = re.compile(r"\s*(?:$|#|//|/\*|\*|--\s|<!--)")
+_LARGEST = 400_000
+"""Characters of a file that is parsed."""
+_NEIGHBOURS = 3
+"""Hunks on each side of one with which it is tried, if the file does not parse without it alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class HunkGroup:
+    """Hunks of one file that are taken out together."""
+
+    path: str
+    hunks: tuple[Hunk, ...]
+    weight: tuple[int, int] = (0, 0)
+    """How telling they are: reasons for attention in them, then changed lines."""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Return the ids of the hunks."""
+        return frozenset(hunk.id for hunk in self.hunks)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTests:
+    """A hunk that adds or changes tests."""
+
+    path: str
+    hunk: Hunk
+    tests: tuple[str, ...]
+    """In Python whole ids, elsewhere names that are part of an id."""
+
+    def among(self, ids: Iterable[str]) -> tuple[str, ...]:
+        """Return those of the ids that are of these tests, cases of a parametrized one too."""
+        return tuple(each for each in ids if any(self._is(each, test) for test in self.tests))
+
+    @staticmethod
+    def _is(each: str, test: str) -> bool:
+        return each == test or each.startswith(f"{test}[") if "::" in test else test in each
+
+
+@dataclass(frozen=True, slots=True)
+class AblationPlan:
+    """What to take out of a proposal."""
+
+    groups: tuple[HunkGroup, ...]
+    """Code, the most telling first."""
+    tests: tuple[ChangedTests, ...]
+
+
+def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> AblationPlan:
+    """Return what to take out of a proposal, of its chosen hunks; for threads.
+
+    Prose, lock files, what is generated, and hunks that change comments alone are left out: no test could notice.
+    """
+    groups: list[HunkGroup] = []
+    tests: list[ChangedTests] = []
+    for diff in giving_way(diffs):
+        path = diff.change.path
+        hunks = [
+            hunk
+            for hunk in diff.change.hunks
+            if hunk.state is HunkState.PENDING and has_effect(hunk) and hunk.id in chosen
+        ]
+        if not hunks or is_prose(path) or lock_source(path) or is_generated(path, diff.old):
+            continue
+        if is_test(path):
+            tests += _changed_tests(diff, hunks)
+            continue
+        marked = {place.hunk for reason in diff.reasons for place in reason.places}
+        for group in _groups(diff, hunks):
+            weight = sum(hunk.id in marked for hunk in group), sum(each.old_count + each.new_count for each in group)
+            groups.append(HunkGroup(path, tuple(group), weight))
+    groups.sort(key=lambda group: group.weight, reverse=True)
+    return AblationPlan(tuple(groups), tuple(tests))
+
+
+def text_without(diff: FileDiff, hunks: Sequence[Hunk], out: Collection[str]) -> str:
+    """Return the proposed text of a file, with all of these hunks but those that are `out`."""
+    lines: list[str] = []
+    at = 0
+    for hunk in sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start):
+        lines += diff.old[at : hunk.old_start]
+        at = hunk.old_start + hunk.old_count
+        if hunk.id in out:
+            lines += diff.old[hunk.old_start : at]
+        else:
+            lines += diff.new[hunk.new_start : hunk.new_start + hunk.new_count]
+    return "\n".join((*lines, *diff.old[at:])) + "\n"
+
+
+def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
+    if not diff.change.path.endswith(".py") or sum(map(len, diff.new)) > _LARGEST:
+        yield from ([hunk] for hunk in hunks if _holds_code(diff, hunk))
+        return
+    whole = _parsed(text_without(diff, hunks, ()))
+    if whole is None:
+        # It does not parse as it is: no hunk of it can be to blame.
+        yield from ([hunk] for hunk in hunks)
+        return
+    joined: list[set[int]] = []
+    for number, hunk in enumerate(hunks):
+        without = _parsed(text_without(diff, hunks, {hunk.id}))
+        if without == whole:
+            continue
+        members = {number} if without is not None else _standing_together(diff, hunks, number)
+        for other in [each for each in joined if each & members]:
+            joined.remove(other)
+            members |= other
+        joined.append(members)
+    for members in joined:
+        yield [hunks[number] for number in sorted(members)]
+
+
+def _standing_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> set[int]:
+    """The fewest hunks around one without which the file parses."""
+    for reach in range(1, _NEIGHBOURS + 1):
+        for first in range(max(0, number - reach), number + 1):
+            members = {each for each in range(first, first + reach + 1) if each < len(hunks)}
+            if number in members and _parsed(text_without(diff, hunks, {hunks[each].id for each in members})):
+                return members
+    return set(range(len(hunks)))
+
+
+def _parsed(text: str) -> str | None:
+    """What a Python text does, comparable: without comments and docstrings; None if it does not parse."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and len(node.body) > 1:
+                del node.body[0]
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return text
+
+
+def _holds_code(diff: FileDiff, hunk: Hunk) -> bool:
+    lines = (
+        *diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
+        *diff.new[hunk.new_start : hunk.new_start + hunk.new_count],
+    )
+    return not all(map(_COMMENT.match, lines))
+
+
+def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[ChangedTests]:
+    path = diff.change.path
+    places = list(_python_tests(path, "\n".join(diff.new))) if path.endswith(".py") else None
+    for hunk in hunks:
+        lines = range(hunk.new_start, hunk.new_start + hunk.new_count)
+        if not lines:
+            continue
+        if places is not None:
+            found = [test for test, place in places if place.start < lines.stop and lines.start < place.stop]
+        else:
+            found = find_test_names_in(diff.new[lines.start : lines.stop])
+        if found:
+            yield ChangedTests(path, hunk, tuple(dict.fromkeys(found)))
+
+
+def _python_tests(path: str, text: str) -> Iterator[tuple[str, range]]:
+    """The ids of the tests of a file, each with its lines from 0, decorators included."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    waiting: list[tuple[str, ast.AST]] = [(path, tree)]
+    while waiting:
+        name, node = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                waiting.append((f"{name}::{child.name}", child))
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and child.name.startswith("test"):
+                first = min([child.lineno, *(each.lineno for each in child.decorator_list)])
+                yield f"{name}::{child.name}", range(first - 1, child.end_lineno or child.lineno)

@@ -1,0 +1,157 @@
+"""Begins to collect evidence when a check has passed or the user asks, and drops what is no longer true."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+
+from app.automation.check_results import CheckState, ProposalChecks
+from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChanged
+from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.relevant_tests import evidence_check
+from app.config.settings import CheckTable
+from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.proposal_errors import ProposalError
+
+Chosen = tuple[str, ...] | None
+_TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+
+
+@dataclass(slots=True)
+class _Followed:
+    """The evidence about one proposal with some hunks chosen."""
+
+    revision: int
+    chosen: Chosen
+    found: ProposalEvidence
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.task is not None and not self.task.done()
+
+
+@dataclass(slots=True)
+class EvidenceFollower:
+    """Collects evidence about one proposal at a time; for one event loop.
+
+    Args:
+        runner: Collects it.
+        configured: The checks that are in force.
+        seconds: How long tests may run for one proposal.
+        chosen: The hunks that an approval of a proposal would name now.
+        publish: Takes what is known of a proposal whenever that has changed; nothing is, without marks.
+    """
+
+    runner: EvidenceRunner
+    configured: Callable[[], tuple[CheckTable, ...]]
+    seconds: Callable[[], float]
+    chosen: Callable[[Proposal], Chosen]
+    publish: Callable[[ProposalEvidence], None]
+    _followed: dict[str, _Followed] = field(default_factory=dict, init=False)
+    _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+
+    def follow(self, proposals: Iterable[Proposal]) -> None:
+        """Take the current proposals: drop what is known of decided ones, and of those of which others are chosen."""
+        self._waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        for proposal_id, followed in list(self._followed.items()):
+            proposal = self._waiting.get(proposal_id)
+            if proposal is None:
+                self.stop((proposal_id,))
+            elif (proposal.revision, self.chosen(proposal)) != (followed.revision, followed.chosen):
+                self._drop(proposal_id)
+
+    def begin_or_stop(self, proposal_id: str) -> str:
+        """Collect evidence about a proposal, go on with what there was no time for, or end what runs.
+
+        Returns:
+            Why that is not possible; empty if it is.
+        """
+        followed = self._followed.get(proposal_id)
+        if followed is not None and followed.task is not None and followed.is_running:
+            followed.task.cancel()
+            followed.found = replace(followed.found, is_running=False)
+            self.publish(followed.found)
+            return ""
+        proposal = self._waiting.get(proposal_id)
+        if proposal is None:
+            return f"{proposal_id} does not wait for a decision."
+        check = evidence_check(self.configured())
+        if check is None:
+            return "No check seems to run tests: add evidence = true to one."
+        self._begin(proposal, check)
+        return ""
+
+    def take_checks(self, checked: ProposalChecks) -> None:
+        """Begin by itself where a check that says `evidence = true` has passed on what would be written."""
+        proposal = self._waiting.get(checked.proposal)
+        if proposal is None or checked.proposal in self._followed or checked.revision != proposal.revision:
+            return
+        wanted = {check.name: check for check in self.configured() if check.evidence}
+        for result in checked.results:
+            if result.name in wanted and result.state is CheckState.PASSED and result.is_current:
+                self._begin(proposal, wanted[result.name])
+                return
+
+    async def look_at_disk(self) -> None:
+        """Drop what was found out on other files than there are now."""
+        for proposal_id, followed in list(self._followed.items()):
+            if not followed.found.tree or followed.is_running:
+                continue
+            try:
+                is_same = await self.runner.is_current(followed.found)
+            except (ProposalError, OSError):
+                is_same = False
+            if not is_same and self._followed.get(proposal_id) is followed:
+                self._drop(proposal_id)
+
+    def stop(self, proposal_ids: Collection[str]) -> None:
+        """End the tests of proposals that are being decided, and forget what is known of them."""
+        for proposal_id in proposal_ids:
+            followed = self._followed.pop(proposal_id, None)
+            if followed is not None and followed.task is not None:
+                followed.task.cancel()
+
+    async def close(self) -> None:
+        """End all tests and their processes."""
+        self.stop(tuple(self._followed))
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _drop(self, proposal_id: str) -> None:
+        revision = self._followed[proposal_id].revision
+        self.stop((proposal_id,))
+        self.publish(ProposalEvidence(proposal_id, revision))
+
+    def _begin(self, proposal: Proposal, check: CheckTable) -> None:
+        chosen = self.chosen(proposal)
+        before = self._followed.get(proposal.id)
+        found = before.found if before is not None else ProposalEvidence(proposal.id, proposal.revision)
+        followed = _Followed(proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not=""))
+        self._followed[proposal.id] = followed
+        self.publish(followed.found)
+        followed.task = asyncio.ensure_future(self._collect(followed, check))
+        self._tasks.add(followed.task)
+        followed.task.add_done_callback(self._tasks.discard)
+
+    async def _collect(self, followed: _Followed, check: CheckTable) -> None:
+        proposal_id = followed.found.proposal
+
+        def tell(found: ProposalEvidence) -> None:
+            if self._followed.get(proposal_id) is followed:
+                if found.is_running:
+                    # What was found out before stays on the screen until it is found out again.
+                    found = replace(found, marks={**followed.found.marks, **found.marks})
+                followed.found = found
+                self.publish(found)
+
+        async with self._turn:
+            try:
+                tell(await self.runner.collect(proposal_id, followed.chosen, check, self.seconds(), tell))
+            except FilesChanged:
+                tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
+            except Exception as error:
+                # Nothing of this may end the app, nor go unsaid.
+                why_not = str(error) or type(error).__name__
+                tell(ProposalEvidence(proposal_id, followed.revision, why_not=why_not))

@@ -1,0 +1,392 @@
+"""Finds out what notices if a hunk is missing: runs tests on layers that hold a proposal without it."""
+
+import asyncio
+import shlex
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from app.automation.check_results import CheckOutcome, CheckState
+from app.automation.check_runner import CheckRunner, all_tests, matching_files, run_check
+from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
+from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
+from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, test_runner
+from app.automation.evidence.report_xml import MOST_XML
+from app.automation.evidence.suite_outcome import REPORT, SuiteOutcome, read_outcome
+from app.automation.workspace_tree import WorkspaceTree
+from app.config.config_tables import TESTS
+from app.config.settings import CheckTable
+from app.proposals.decide.decision_outcomes import choose_files
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.proposal_service import ProposalService
+from app.proposals.risk.edited_file import is_test
+from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
+from app.proposals.values.models import FileDiff, Hunk, Proposal
+from app.sandbox.captured_changes import Pending
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import ChangedMeanwhile, SandboxRun
+from app.workspace.paths import Workspace
+
+_REMEMBERED = 500
+"""Outcomes."""
+_CONFIRMED = 20
+"""Failing tests that run a second time."""
+_ENOUGH = 10
+"""Failures without a hunk after which pytest ends: one would do, but where the first ten fail, all may."""
+_NAMED = 3
+"""Tests that a mark keeps."""
+_LEAST = 0.5
+"""Part of the time that the tests took with the whole proposal, which must be left for another run."""
+
+Tell = Callable[[ProposalEvidence], None]
+"""Takes what is known so far."""
+_Key = tuple[str, tuple[str, ...] | None, str, str]
+
+
+class FilesChanged(Exception):
+    """Files changed while the tests ran, so that they say nothing about the proposal."""
+
+
+class _NoTime(Exception):
+    """The budget is spent."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for evidence about one proposal."""
+
+    proposal: Proposal
+    check: CheckTable
+    diffs: Sequence[FileDiff]
+    hunks: frozenset[str]
+    """Ids of those that are chosen."""
+    whole: frozenset[str]
+    """Paths of the files that are chosen as a whole."""
+    plan: AblationPlan
+    budget: float
+    tell: Tell
+    found: ProposalEvidence
+    baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
+    selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
+    """Of each group, by the ids of its hunks."""
+    seconds: float = 0.0
+
+    def publish(self, *, is_running: bool = True) -> None:
+        """Tell what is known."""
+        tried = self.found.marks.keys()
+        all_hunks = [*(hunk.id for group in self.plan.groups for hunk in group.hunks)]
+        left = sum(each not in tried for each in (*all_hunks, *(one.hunk.id for one in self.plan.tests)))
+        self.found = replace(self.found, seconds=self.seconds, left=left, is_running=is_running)
+        self.tell(self.found)
+
+    def mark(
+        self, path: str, hunks: Sequence[Hunk], verdict: EvidenceVerdict, tests: Sequence[str] = (), reason: str = ""
+    ) -> None:
+        """Note what was found out about hunks that were taken out together."""
+        numbers = [hunk.number for hunk in hunks]
+        new = {
+            hunk.id: HunkEvidence(
+                path=path,
+                hunk=hunk.number,
+                verdict=verdict,
+                tests=tuple(tests[:_NAMED]),
+                count=len(tests),
+                together=tuple(number for number in numbers if number != hunk.number),
+                reason=reason,
+            )
+            for hunk in hunks
+        }
+        self.found = replace(self.found, marks={**self.found.marks, **new})
+
+
+class EvidenceRunner:
+    """Collects evidence about proposals of one workspace; for one event loop.
+
+    Args:
+        checks: Has the turn in which everything runs, checks first.
+        service: Has the proposals.
+        workspace: As it is on disk.
+    """
+
+    def __init__(self, checks: CheckRunner, service: ProposalService, workspace: Workspace) -> None:
+        self._checks = checks
+        self._service = service
+        self._workspace = workspace
+        self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
+
+    async def collect(
+        self,
+        proposal_id: str,
+        chosen: Collection[str] | None,
+        check: CheckTable,
+        seconds: float,
+        tell: Tell = lambda found: None,
+    ) -> ProposalEvidence:
+        """Find out what notices if a hunk of a waiting proposal is missing. Cancelled, it leaves no process.
+
+        What was found out on the same bytes before is not run again, so that a second call goes on where the first
+        one had no time left.
+
+        Args:
+            proposal_id: Which.
+            chosen: The hunks that an approval would name; None for all that waits.
+            check: Whose tests run.
+            seconds: How long tests may run, all told.
+            tell: Takes what is known after each step.
+
+        Raises:
+            ProposalError: It doesn't wait, or has no such hunk.
+            FilesChanged: The workspace changed meanwhile.
+            OSError: The workspace can't be read.
+        """
+        search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, tell)
+        if not search.plan.groups and not search.plan.tests:
+            return search.found
+        if why_not := await self._checks.obstacle():
+            search.found = replace(search.found, why_not=why_not)
+            return search.found
+        search.publish()
+        try:
+            if await self._run_whole(search):
+                await self._try_tests(search)
+                for group in search.plan.groups:
+                    await self._try_group(search, group)
+                await self._try_together(search)
+        except _NoTime:
+            pass
+        self._mark_rest(search, NO_TIME)
+        search.publish(is_running=False)
+        return search.found
+
+    async def is_current(self, found: ProposalEvidence) -> bool:
+        """Return whether an approval of the same hunks would leave the bytes on which the tests ran.
+
+        Raises:
+            ProposalError: The proposal doesn't wait any more.
+            OSError: The workspace can't be read.
+        """
+        proposal = await asyncio.to_thread(self._service.get, found.proposal)
+        if proposal.revision != found.revision:
+            return False
+        tree = await asyncio.to_thread(self._service.tree_with, found.proposal, found.chosen)
+        return (await self._read(tree)).id == found.tree
+
+    def _prepare(
+        self, proposal_id: str, chosen: Collection[str] | None, check: CheckTable, seconds: float, tell: Tell
+    ) -> _Search:
+        proposal = self._service.get(proposal_id)
+        choice = choose_files(proposal, chosen)
+        diffs = self._service.diffs(proposal_id)
+        plan = plan_ablation(diffs, choice.hunks)
+        found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
+        search = _Search(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
+        texts = {diff.change.path: None if diff.change.result is None else "\n".join(diff.new) for diff in diffs}
+        texts |= {diff.change.old_path: None for diff in diffs if diff.change.old_path}
+        selector = TestSelector(self._workspace, check, texts)
+        for group in plan.groups:
+            lines = {line for hunk in group.hunks for line in _lines_on_disk(hunk)}
+            search.selections[group.ids] = selector.select([group.path], {group.path: lines})
+        return search
+
+    async def _run_whole(self, search: _Search) -> bool:
+        """Run all tests that will be asked, with the whole proposal; return whether they can tell anything."""
+        selections = [*search.selections.values()]
+        changed = _files_of(search.plan.tests)
+        whole = selections[0] if selections else _changed_files(search.check, changed)
+        for each in selections[1:]:
+            whole = whole.joined(each)
+        if changed and whole.names is not None:
+            whole = replace(whole.joined(_changed_files(search.check, changed)), words=whole.words)
+        tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, search.hunks | search.whole)
+        baseline = await self._run(search, whole, tree)
+        if baseline.broken and not baseline.ran and (files := whole.as_files()) is not None:
+            # A test that was recorded may be gone: then the runner takes none of the names.
+            search.selections = {ids: each.as_files() or each for ids, each in search.selections.items()}
+            baseline = await self._run(search, files, tree)
+        search.baseline = baseline
+        search.found = replace(search.found, selection=whole.words, tests=baseline.ran)
+        problem = baseline.problem
+        if not problem and baseline.broken and not baseline.passed:
+            problem = "the tests do not load with the proposal"
+        if not problem and not baseline.named and not baseline.ok:
+            problem = "the check fails with the proposal"
+        if not problem and baseline.named and not baseline.passed:
+            problem = "no test passes with the proposal"
+        if problem:
+            self._mark_rest(search, problem)
+        search.publish()
+        return not problem
+
+    async def _try_tests(self, search: _Search) -> None:
+        """Run the tests that the proposal adds or changes without its code."""
+        changed, code = search.plan.tests, {hunk for group in search.plan.groups for hunk in group.ids}
+        if not changed:
+            return
+        if not code:
+            for each in changed:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="no code changes with it")
+            return
+        selection = _changed_files(search.check, _files_of(changed))
+        tests = {hunk.id for each in search.diffs for hunk in each.change.hunks if hunk.id in search.hunks - code}
+        tests |= {path for path in search.whole if is_test(path)}
+        tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, tests)
+        outcome = await self._run(search, selection, tree)
+        new = outcome.new_failures(search.baseline)
+        again = await self._repeat(search, selection, tree, new) if new else ()
+        for each in changed:
+            ids = each.among(new)
+            if outcome.problem:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=outcome.problem)
+            elif each.path in outcome.broken or (outcome.broken and not ids):
+                search.mark(each.path, [each.hunk], EvidenceVerdict.RED, reason="it does not load")
+            elif red := [one for one in ids if one in again]:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.RED, red)
+            elif ids:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.FLAKY, ids)
+            elif search.baseline.named and not each.among(search.baseline.passed):
+                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="it does not pass, or is skipped")
+            else:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.GREEN)
+        search.publish()
+
+    async def _try_group(self, search: _Search, group: HunkGroup) -> None:
+        """Run the tests without some hunks, and mark these."""
+        selection = search.selections[group.ids]
+        tree = await self._without(search, group.ids)
+        outcome = await self._run(search, selection, tree)
+        new = outcome.new_failures(search.baseline)
+        if outcome.problem:
+            search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=outcome.problem)
+        elif outcome.only_loads_fail(search.baseline):
+            search.mark(group.path, group.hunks, EvidenceVerdict.LOAD)
+        elif not new:
+            search.mark(group.path, group.hunks, EvidenceVerdict.UNNOTICED)
+        elif again := await self._repeat(search, selection, tree, new):
+            search.mark(group.path, group.hunks, EvidenceVerdict.HELD, again)
+        else:
+            search.mark(group.path, group.hunks, EvidenceVerdict.FLAKY, new)
+        search.publish()
+
+    async def _try_together(self, search: _Search) -> None:
+        """Take out together what is needed to load alone: one may need the other, as an import does its use."""
+        loads: dict[str, list[HunkGroup]] = {}
+        for group in search.plan.groups:
+            if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.ids):
+                loads.setdefault(group.path, []).append(group)
+        for path, groups in loads.items():
+            if len(groups) < 2:
+                continue
+            joined = HunkGroup(path, tuple(hunk for group in groups for hunk in group.hunks))
+            selection = search.selections[groups[0].ids]
+            for group in groups[1:]:
+                selection = selection.joined(search.selections[group.ids])
+            search.selections[joined.ids] = selection
+            before = search.found
+            await self._try_group(search, joined)
+            if search.found.marks[groups[0].hunks[0].id].verdict in (EvidenceVerdict.LOAD, EvidenceVerdict.NOT_RUN):
+                search.found = replace(search.found, marks=before.marks)
+
+    async def _without(self, search: _Search, out: Collection[str]) -> Pending:
+        chosen = (search.hunks - frozenset(out)) | search.whole
+        return await asyncio.to_thread(self._service.tree_with, search.proposal.id, chosen)
+
+    def _mark_rest(self, search: _Search, reason: str) -> None:
+        """Mark what has no mark as not run."""
+        for group in search.plan.groups:
+            if not group.ids & search.found.marks.keys():
+                search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=reason)
+        for each in search.plan.tests:
+            if each.hunk.id not in search.found.marks:
+                search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=reason)
+
+    # Runs
+
+    async def _repeat(
+        self, search: _Search, selection: TestSelection, tree: Pending, failed: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Run failed tests a second time; return those that fail again."""
+        can_name = test_runner(search.check.run) is TestRunner.PYTEST and selection.names is not None
+        if can_name and all("::" in test for test in failed[:_CONFIRMED]):
+            selection = TestSelection(tuple(failed[:_CONFIRMED]))
+        outcome = await self._run(search, selection, tree, again=True)
+        return tuple(test for test in failed if test in outcome.failed)
+
+    async def _run(
+        self, search: _Search, selection: TestSelection, tree: Pending, *, again: bool = False
+    ) -> SuiteOutcome:
+        """Run tests on a tree, unless they ran on the same bytes before and it is not `again`."""
+        read = await self._read(tree)
+        key = (search.check.run, selection.names, read.commit, read.id)
+        is_whole = read.id == search.found.tree or not search.found.tree
+        if not search.found.tree:
+            search.found = replace(search.found, tree=read.id)
+        kept = None if again else self._known.get(key)
+        if kept is not None:
+            return kept
+        left = search.budget - search.seconds
+        if left <= max(_LEAST * search.baseline.seconds * (not again), 0):
+            raise _NoTime
+        seconds = min(search.check.seconds, left)
+        report = b""
+
+        async def run(sandbox: Sandbox, root: Path) -> CheckOutcome:
+            nonlocal report
+
+            def leave(written: SandboxRun) -> None:
+                nonlocal report
+                with suppress(OSError, ChangedMeanwhile):
+                    leaf = written.read(REPORT, MOST_XML).after
+                    report = leaf.data if leaf is not None and not leaf.is_link else b""
+
+            report = b""
+            files = [change.path for change in search.proposal.files if tree.get(change.path, True) is not None]
+            chosen = matching_files(search.check, files) or ()
+            command = _command(search.check, selection, root, 0 if is_whole else _ENOUGH)
+            timed = search.check.model_copy(update={"run": command, "seconds": seconds})
+            return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave)
+
+        ended = await self._checks.run_behind(run)
+        search.seconds += ended.seconds
+        outcome = read_outcome(ended, report)
+        if ended.state is CheckState.TIMED_OUT and seconds < search.check.seconds:
+            raise _NoTime
+        if (await self._read(tree)).id != read.id:
+            raise FilesChanged("the files changed while the tests ran")
+        if not again:
+            self._known[key] = outcome
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return outcome
+
+    async def _read(self, tree: Pending) -> WorkspaceTree:
+        return (await self._checks.read_trees(WorkspaceVersions(tree, {}, (), ()))).after
+
+
+def _lines_on_disk(hunk: Hunk) -> range:
+    """The lines from 1 that a hunk replaces, or those on both sides of what it adds."""
+    if hunk.old_count:
+        return range(hunk.old_start + 1, hunk.old_start + hunk.old_count + 1)
+    return range(hunk.old_start, hunk.old_start + 2)
+
+
+def _files_of(tests: Sequence[ChangedTests]) -> tuple[str, ...]:
+    return tuple(sorted({each.path for each in tests}))
+
+
+def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
+    """The selection of the test files that a proposal changes."""
+    if TESTS not in check.run or test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
+        return TestSelection(all_tests(check.run) or None)
+    if test_runner(check.run) is TestRunner.VITEST:
+        return TestSelection(("--run", *paths), "the tests that it changes")
+    return TestSelection(tuple(paths), "the tests that it changes")
+
+
+def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
+    """The command with its tests; pytest is asked for a report that names each, and to end after `most` failures."""
+    names = all_tests(check.run) if selection.names is None else selection.names
+    options = f"{shlex.quote(f'--junitxml={root / REPORT}')} -o junit_family=xunit1 --maxfail={most}"
+    ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
+    return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"

@@ -1,0 +1,110 @@
+"""What is known of the hunks of a proposal, as the review, the command line and the record get it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from app.proposals.text.hunks import hunk_header
+from app.proposals.values.decision_facts import EvidenceFact, EvidenceVerdict, HunkEvidence
+from app.proposals.values.models import FileDiff, Hunk
+from app.text.plural import plural
+
+NO_TIME = "no time was left"
+_QUOTED = 12
+"""Lines of a hunk that are quoted as feedback."""
+_COUNTED = (
+    (EvidenceVerdict.UNNOTICED, "that nothing notices"),
+    (EvidenceVerdict.GREEN, "with tests that test nothing new"),
+    (EvidenceVerdict.HELD, "held"),
+    (EvidenceVerdict.RED, "red without the change"),
+    (EvidenceVerdict.LOAD, "needed to load"),
+    (EvidenceVerdict.FLAKY, "flaky"),
+    (EvidenceVerdict.NOT_RUN, "not run"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalEvidence:
+    """What was found out so far about the hunks of one proposal, with the hunks that are chosen in it."""
+
+    proposal: str
+    revision: int
+    chosen: frozenset[str] = frozenset()
+    """Ids of the hunks that were in it, and paths of files without hunks."""
+    check: str = ""
+    """The check whose tests ran."""
+    selection: str = ""
+    """Which of its tests, in words."""
+    tests: int = 0
+    """How many ran with the whole proposal, as far as the runner names them."""
+    tree: str = ""
+    marks: Mapping[str, HunkEvidence] = field(default_factory=dict)
+    """By the id of the hunk."""
+    left: int = 0
+    """How many hunks are still to be tried."""
+    seconds: float = 0.0
+    """How long tests have run for it."""
+    is_running: bool = False
+    why_not: str = ""
+    """Why nothing can be found out."""
+
+    @property
+    def unheld(self) -> tuple[str, ...]:
+        """Return the ids of the hunks that nothing would miss."""
+        return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unheld)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Return whether hunks were not tried for want of time."""
+        return any(mark.reason == NO_TIME for mark in self.marks.values())
+
+    @property
+    def counted(self) -> str:
+        """Return how many hunks there are of each kind: `2 that nothing notices, 3 held`."""
+        counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
+        return ", ".join(f"{count:,} {words}" for count, words in counts if count)
+
+    @property
+    def ran(self) -> str:
+        """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
+        return f"{plural(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
+
+    @property
+    def summary(self) -> str:
+        """Return it in one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
+        said = self.counted or ("" if self.is_running else "no hunk that tests could notice")
+        left = f"{self.left:,} to go" if self.is_running else ""
+        return self.why_not or "; ".join(filter(None, (said, left, self.ran)))
+
+    @property
+    def fact(self) -> EvidenceFact | None:
+        """Return what the record stores of it; None where nothing is known."""
+        if not self.marks:
+            return None
+        hunks = tuple(sorted(self.marks.values(), key=lambda mark: mark.hunk))
+        return EvidenceFact(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
+
+
+def unheld_as_feedback(found: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+    """Return the hunks that nothing notices as feedback that the user sends; empty if there are none."""
+    parts: list[str] = []
+    for diff in diffs:
+        for hunk in diff.change.hunks:
+            mark = found.marks.get(hunk.id)
+            if mark is not None and mark.verdict.is_unheld:
+                parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.words}\n{_quoted(diff, hunk)}")
+    if not parts:
+        return ""
+    head = (
+        "Nothing notices these hunks: without each of them, the tests that ran pass as well "
+        f"({found.check}: {found.selection}). Test what they do, or leave them out."
+    )
+    return "\n\n".join((head, *parts))
+
+
+def _quoted(diff: FileDiff, hunk: Hunk) -> str:
+    lines = [
+        *(f"-{line}" for line in diff.old[hunk.old_start : hunk.old_start + hunk.old_count]),
+        *(f"+{line}" for line in diff.new[hunk.new_start : hunk.new_start + hunk.new_count]),
+    ]
+    more = [f"and {len(lines) - _QUOTED} more lines"] if len(lines) > _QUOTED else []
+    return "\n".join(("```diff", *(line.replace("```", "'''") for line in lines[:_QUOTED]), *more, "```"))

@@ -1,0 +1,150 @@
+"""What the tests of one run did, test by test, from the report of the runner or from what it printed."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from app.automation.check_results import CheckOutcome, CheckState
+from app.automation.evidence.report_xml import ReportError, xml_elements
+
+REPORT = ".signoff-evidence.xml"
+"""Where pytest is asked to write its report, on the layer of the run."""
+_MOST = 10_000
+"""Tests that are named of one run."""
+_ASSERTS = re.compile(
+    r"\s*(?:assert\b|AssertionError|Failed:|DID NOT RAISE|E?xpected\b|.{0,40}\bexpect)", re.IGNORECASE
+)
+_LOAD_CODES = (2, 3, 4)
+"""Exit codes of pytest when it could not collect its tests, or not even begin."""
+_PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
+_JEST_FILE = re.compile(r"^\s{0,2}FAIL\s+(?P<id>\S+)", re.MULTILINE)
+_JEST_TEST = re.compile(r"^\s{0,4}● (?P<id>(?!Test suite failed to run|Console)\S.{0,300})$", re.MULTILINE)
+_JEST_LOAD = re.compile(
+    r"● Test suite failed to run|Failed Suites \d|Error: Failed to load|SyntaxError:", re.MULTILINE
+)
+_GO_TEST = re.compile(r"^\s{0,40}--- FAIL: (?P<id>\S+)", re.MULTILINE)
+_GO_LOAD = re.compile(r"\[(?:build|setup) failed\]")
+_RUST_TEST = re.compile(r"^test (?P<id>\S+) \.\.\. FAILED", re.MULTILINE)
+_RUST_LOAD = re.compile(r"^error: could not compile", re.MULTILINE)
+_UNITTEST = re.compile(r"^FAIL: (?P<name>\w+) \((?P<id>[\w.]+)\)", re.MULTILINE)
+_TAP = re.compile(r"^not ok \d+ -? ?(?P<id>\S.{0,200}?)(?: #.*)?$", re.MULTILINE)
+_PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOutcome:
+    """The tests of one run."""
+
+    ok: bool
+    """Whether the command ended with 0."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What failed, by its id, with the first line that was said of it."""
+    passed: frozenset[str] = frozenset()
+    """What passed, by id; empty where the runner names only failures."""
+    broken: frozenset[str] = frozenset()
+    """The files or packages that could not be loaded; one empty name where the runner does not say which."""
+    named: bool = False
+    """Whether every test that ran is named."""
+    problem: str = ""
+    """Why nothing can be said: `no end after 60 s`."""
+    seconds: float = 0.0
+
+    @property
+    def ran(self) -> int:
+        """Return how many tests are known to have run."""
+        return len(self.passed) + len(self.failed)
+
+    def new_failures(self, before: "SuiteOutcome") -> tuple[str, ...]:
+        """Return what failed here and did not fail before, sorted."""
+        return tuple(sorted(self.failed.keys() - before.failed.keys()))
+
+    def only_loads_fail(self, before: "SuiteOutcome") -> bool:
+        """Return whether this says no more than that the code does not load, compared with a run of all of it.
+
+        So it is where files of tests could not be loaded and no test failed by itself, and where of several tests
+        that passed before none does, each by something else than an assertion.
+        """
+        new = self.new_failures(before)
+        if self.broken - before.broken:
+            return not any(_ASSERTS.match(self.failed[each]) for each in new)
+        if len(new) < 2 or not self.named or self.passed:
+            return False
+        return not any(_ASSERTS.match(self.failed[each]) for each in new)
+
+
+def read_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
+    """Return what the tests did in a run.
+
+    Args:
+        outcome: Of the command.
+        report: JUnit's XML, if the run left any.
+    """
+    if outcome.state is CheckState.BROKEN:
+        return SuiteOutcome(False, problem=outcome.reason, seconds=outcome.seconds)
+    if outcome.state is CheckState.TIMED_OUT:
+        words = f"no end after {outcome.seconds:.0f} s"
+        return SuiteOutcome(False, problem=words, seconds=outcome.seconds)
+    ok = outcome.state is CheckState.PASSED
+    if report:
+        try:
+            return _from_report(ok, report, outcome.seconds)
+        except ReportError:
+            pass
+    return _from_output(ok, outcome)
+
+
+def _from_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
+    failed: dict[str, str] = {}
+    passed: dict[str, None] = {}
+    broken: set[str] = set()
+    name = path = ""
+    for element, attributes in xml_elements(report):
+        match element:
+            case "testcase" if len(passed) + len(failed) < _MOST:
+                path, name = attributes.get("file", ""), _test_id(attributes)
+                passed[name] = None
+            case "failure" | "error" if name:
+                passed.pop(name, None)
+                message = attributes.get("message", "").partition("\n")[0][:300]
+                if element == "error" and message == "collection failure":
+                    broken.add(path or name)
+                else:
+                    failed[name] = message
+            case "skipped":
+                passed.pop(name, None)
+    return SuiteOutcome(ok, failed, frozenset(passed), frozenset(broken), named=True, seconds=seconds)
+
+
+def _test_id(attributes: Mapping[str, str]) -> str:
+    """The id of a test as pytest takes it: `tests/test_a.py::TestB::test_c[1]`."""
+    path, dotted, name = (attributes.get(key, "") for key in ("file", "classname", "name"))
+    module = path.removesuffix(".py").replace("/", ".")
+    inside = dotted.removeprefix(module).strip(".") if dotted.startswith(module) else ""
+    return "::".join(filter(None, (path or dotted, *inside.split("."), name)))
+
+
+def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
+    """From the words of pytest, unittest, jest, vitest, go, cargo and TAP; each test that fails is named there."""
+    text = outcome.output
+    passes = sum(int(match[1] or match[2] or 1) for match in _PASSED.finditer(text))
+    if ok:
+        return SuiteOutcome(True, seconds=outcome.seconds)
+    failed: dict[str, str] = {}
+    broken: set[str] = set()
+    for match in _PYTEST.finditer(text):
+        is_load = match["kind"] == "ERROR" and "::" not in match["id"]
+        if is_load:
+            broken.add(match["id"])
+        else:
+            failed[match["id"]] = match["text"] or ""
+    for pattern in (_JEST_TEST, _GO_TEST, _RUST_TEST, _UNITTEST, _TAP):
+        failed |= {match["id"].strip(): "" for match in pattern.finditer(text)}
+    if not failed and any(pattern.search(text) for pattern in (_JEST_LOAD, _GO_LOAD, _RUST_LOAD)):
+        broken.update(match["id"] for match in _JEST_FILE.finditer(text))
+        broken = broken or {""}
+    if not failed and not broken and outcome.code in _LOAD_CODES and not passes and "pytest" in text:
+        broken = {""}
+    if not failed and not broken:
+        # Nobody says what failed: the command as a whole did.
+        failed[""] = ""
+    return SuiteOutcome(False, failed, frozenset(), frozenset(broken), seconds=outcome.seconds)

@@ -1,0 +1,67 @@
+"""`signoff evidence`: what notices if a hunk of a proposal is missing."""
+
+import argparse
+import asyncio
+import sys
+
+from app.automation.evidence.evidence_runner import FilesChanged
+from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.evidence.relevant_tests import evidence_check
+from app.cli.check_commands import checkable_proposal, configured_checks
+from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
+from app.cli.json_documents import EvidenceDocument, EvidenceLine
+from app.cli.proposal_choice import hunk_ids
+from app.config.settings import WORKSPACE_FILE
+from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
+from app.runtime.open_workspace import OpenWorkspace
+
+
+def evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Run tests without each hunk of a waiting proposal; return 1 if that told nothing of any hunk."""
+    proposal = checkable_proposal(runtime, arguments.id)
+    chosen = hunk_ids(proposal, arguments.hunks)
+    check = evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
+    if check is None:
+        raise CommandError(
+            f"No check seems to run tests: add evidence = true to one in {WORKSPACE_FILE}.", ExitCode.USAGE
+        )
+    seconds = arguments.seconds or runtime.settings.evidence_seconds
+
+    def tell(found: ProposalEvidence) -> None:
+        if not arguments.json and sys.stderr.isatty() and found.is_running:
+            print_error(f"{check.name}: {found.summary} …")
+
+    try:
+        found = asyncio.run(runtime.evidence.collect(proposal.id, chosen, check, seconds, tell))
+    except FilesChanged as changed:
+        raise CommandError(f"Nothing can be said about {proposal.id}: {changed}.") from changed
+    if found.why_not:
+        raise CommandError(f"Nothing was run: {found.why_not}.")
+    marks = sorted(found.marks.values(), key=lambda mark: (not mark.verdict.is_unheld, mark.hunk))
+    tried = [mark for mark in marks if mark.verdict is not EvidenceVerdict.NOT_RUN]
+    if arguments.json:
+        print_json(
+            EvidenceDocument(
+                id=proposal.id,
+                revision=found.revision,
+                check=found.check,
+                selection=found.selection,
+                tests=found.tests,
+                tree=found.tree,
+                seconds=round(found.seconds, 3),
+                unheld=[mark.hunk for mark in marks if mark.verdict.is_unheld],
+                complete=len(tried) == len(marks),
+                hunks=[evidence_line(mark) for mark in marks],
+            )
+        )
+    else:
+        print_line(f"{check.name}: {found.summary}")
+        width = max((len(mark.path) for mark in marks), default=0)
+        for mark in marks:
+            print_line(f"{mark.path:{width}}  hunk {mark.hunk:<3} {mark.words}")
+    return ExitCode.DONE if tried or not marks else ExitCode.FAILED
+
+
+def evidence_line(mark: HunkEvidence) -> EvidenceLine:
+    """Return the evidence of one hunk for a document."""
+    return EvidenceLine(**mark.model_dump(mode="json"), words=mark.words)

@@ -1,0 +1,141 @@
+"""The commands of the plain review that shape a hunk or speak of it: split, edit, comment, ask."""
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
+
+from app.agent.decision_service import DecisionService
+from app.cli.plain_terminal import PlainTerminal
+from app.conversation.events import SideExchange, ThreadAnchor
+from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.values.models import FileDiff, Hunk, Proposal
+from app.review.hunk_lines import Side, lines_of, proposed_text
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import Remark, quoting
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.user_editor import edit_text, editor_command
+
+_LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
+
+
+class HunkCommands:
+    """Carries out what decides nothing: the answers are asked for anew afterwards.
+
+    Args:
+        terminal: Where it prints and asks.
+        runtime: The open workspace.
+        state: What is reviewed.
+        service: Returns what records an edit of the user's.
+        ask_aside: Asks the model aside.
+    """
+
+    def __init__(
+        self,
+        terminal: PlainTerminal,
+        runtime: OpenWorkspace,
+        state: ReviewState,
+        service: Callable[[], DecisionService],
+        ask_aside: Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]],
+    ) -> None:
+        self._terminal = terminal
+        self._runtime = runtime
+        self._state = state
+        self._service = service
+        self._ask_aside = ask_aside
+
+    async def run(
+        self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], place: tuple[FileDiff, Hunk] | None
+    ) -> None:
+        """Carry out a command by its key; raises ProposalError, StorageError, EditorFailed or CommandError."""
+        if place is None:
+            await self._ask(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
+            return
+        diff, hunk = place
+        match key:
+            case "s":
+                await self._split(proposal, diff, hunk)
+            case "e":
+                await self._edit(proposal, diff)
+            case "c":
+                await self._comment(proposal, diff, hunk)
+            case _:
+                await self._ask(proposal, ThreadAnchor(proposal.id, diff.change.path, hunk.id))
+
+    async def _split(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+        answer = await self._terminal.read_line(f"Which lines apart? {_ranges(hunk)} Lines: ")
+        picked = _picked(answer or "", hunk)
+        if picked is None:
+            self._terminal.say("Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one.")
+            return
+        numbers = LineNumbers(diff.change.path, frozenset(picked["old"]), frozenset(picked["new"]))
+        parts = await asyncio.to_thread(self._runtime.service.split, proposal.id, numbers, proposal.revision)
+        if not parts:
+            self._terminal.say("Not split: these are all of its lines.")
+        self._state.take_parts(proposal, parts, ())
+        self._state.chosen.left_out.pop(proposal.id, None)
+
+    async def _edit(self, proposal: Proposal, diff: FileDiff) -> None:
+        path, text = diff.change.path, proposed_text(diff)
+        if diff.change.result is None:
+            self._terminal.say(f"{path} has no text to edit.")
+            return
+        command = editor_command(self._runtime.settings.editor, os.environ)
+        folder = self._runtime.workspace.root
+        edited = await edit_text(command, text, name=path, folder=folder, asleep=nullcontext)
+        if edited == text:
+            self._terminal.say("Nothing was changed.")
+            return
+        await self._service().edit_proposal(proposal.id, path, edited, proposal.revision)
+        self._terminal.say(f"{path} in {proposal.id} is yours now.")
+
+    async def _comment(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+        last = hunk.new_start + hunk.new_count if hunk.new_count else -(hunk.old_start + hunk.old_count)
+        answer = await self._terminal.read_line(f"On which line? {_ranges(hunk)} Line ({last}): ")
+        picked = _picked(answer or str(last), hunk)
+        places: list[tuple[Side, int]] = [(side, line) for side, lines in (picked or {}).items() for line in lines]
+        if len(places) != 1:
+            self._terminal.say("No comment. Name one line of this hunk, such as 14, or -12 for a removed one.")
+            return
+        text = (await self._terminal.read_line("Comment: ") or "").strip()
+        if not text:
+            self._terminal.say("No comment.")
+            return
+        side, line = places[0]
+        self._state.unsaid.set_comment(proposal, quoting(Remark(diff.change.path, side, line, text), [diff]))
+        self._terminal.say("Kept. It goes to the model with the decision.")
+
+    async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:
+        question = (await self._terminal.read_line("Your question: ") or "").strip()
+        if not question:
+            self._terminal.say("Nothing was asked.")
+            return
+        answer = (await self._ask_aside(proposal, place, question)).answer
+        if answer is not None and answer.text.strip():
+            self._terminal.say(answer.text.strip("\n"))
+        if answer is not None and answer.note:
+            self._terminal.say(answer.note)
+
+
+def _ranges(hunk: Hunk) -> str:
+    """Return the lines of a hunk: `New 12-15, removed -12-13.`"""
+    old, new = lines_of(hunk, "old"), lines_of(hunk, "new")
+    parts = [f"new {new.start + 1}-{new.stop}"] if new else []
+    parts += [f"removed -{old.start + 1}-{old.stop}"] if old else []
+    said = ", ".join(parts)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _picked(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:
+    """Return the lines of a hunk that an answer names, from 0, by side; None if it names none or others."""
+    found: dict[Side, list[int]] = {"old": [], "new": []}
+    for part in answer.replace(",", " ").split():
+        if (match := _LINES.fullmatch(part)) is None:
+            return None
+        side: Side = "old" if match[1] else "new"
+        lines = range(int(match[2]) - 1, int(match[3] or match[2]))
+        if not lines or any(line not in lines_of(hunk, side) for line in (lines[0], lines[-1])):
+            return None
+        found[side] += lines
+    return found if found["old"] or found["new"] else None

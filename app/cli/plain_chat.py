@@ -1,0 +1,324 @@
+"""`signoff --plain`: the chat as lines, for screen readers, plain terminals and logs."""
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+from app.agent.session import Session
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
+from app.cli.app_arguments import AppArguments
+from app.cli.command_output import CommandError, ExitCode
+from app.cli.headless_run import TurnPrinter, answered_aside, load_named_images, make_user_message
+from app.cli.open_app import open_workspace_of
+from app.cli.plain_review import PlainReview
+from app.cli.plain_terminal import LineInterrupted, PlainTerminal
+from app.conversation.events import SideExchange, ThreadAnchor
+from app.keys.actions import slash_call
+from app.proposals.values.models import Proposal
+from app.proposals.values.proposal_errors import ProposalError
+from app.review.review_state import permission_scopes
+from app.runtime.model_connection import NotConnected, with_picked_model
+from app.runtime.open_session import OpenSession
+from app.runtime.shutdown import exit_on_signals
+from app.storage.storage_errors import StorageError
+from app.tools.base.contract import WANTED, Confirmation, ConfirmationAnswer, PermissionScope
+from app.ui.startup import OpenedWorkspace
+
+_COMMANDS = {
+    "/review": "review what waits; /review P7 for that alone",
+    "/continue": "let the model go on",
+    "/help": "this help",
+    "/quit": "leave, as Ctrl-D does",
+}
+_PERMISSIONS = {
+    "y": "yes, this once",
+    "a": "yes, all of that form in this session",
+    "n": "no",
+    "r": "no, and say why",
+    "?": "this help",
+}
+
+
+def open_plain_chat(arguments: AppArguments) -> int:
+    """Run the chat until the user leaves; return the exit code."""
+    return asyncio.run(_run(arguments))
+
+
+async def _run(arguments: AppArguments) -> int:
+    terminal = PlainTerminal()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
+    async with AsyncExitStack() as stack:
+        opened = await open_workspace_of(arguments, stack)
+        chat = PlainChat(terminal, opened)
+        left = asyncio.ensure_future(chat.run())
+        codes: list[int] = []
+
+        def leave(code: int) -> None:
+            codes.append(code)
+            left.cancel()
+
+        with exit_on_signals(leave, lambda: False):
+            try:
+                await left
+            except asyncio.CancelledError:
+                if not codes:
+                    raise
+            finally:
+                await chat.close()
+        if not codes and not (arguments.demo and not arguments.workspace):
+            terminal.say(f"To go on with this session: signoff --plain --session {chat.session.id}")
+        return codes[0] if codes else ExitCode.DONE
+
+
+class _ChatPrinter(TurnPrinter):
+    """Prints the progress of turns as the chat; keeps permission requests for the user."""
+
+    def __init__(self, session: Session, terminal: PlainTerminal) -> None:
+        super().__init__(session, quiet=False, commands=False, in_place=False)
+        self._terminal = terminal
+        self._held: list[Update] | None = None
+        self.requests: deque[ConfirmationRequested] = deque()
+        self.asked = asyncio.Event()
+        """Set while a permission request is open."""
+
+    def __call__(self, update: Update) -> None:
+        match update:
+            case ConfirmationResolved(key=key):
+                self.forget(key)
+            case _ if self._held is not None:
+                self._held.append(update)
+            case SessionFailed(message=message):
+                self._line(f"! {message}")
+            case _:
+                super().__call__(update)
+
+    def hold(self) -> None:
+        """Keep what comes, while the user reviews."""
+        self.finish()
+        self._held = []
+
+    def release(self) -> None:
+        """Print what has come meanwhile."""
+        held, self._held = self._held or [], None
+        for update in held:
+            self(update)
+
+    def forget(self, key: str) -> None:
+        """A permission request is answered, or gone."""
+        self.requests = deque(one for one in self.requests if one.key != key)
+        if not self.requests:
+            self.asked.clear()
+
+    def _permit(self, request: ConfirmationRequested) -> None:
+        self.requests.append(request)
+        self.asked.set()
+
+    def _write(self, text: str) -> None:
+        self._terminal.write(text)
+
+
+class PlainChat:
+    """A conversation by lines: messages, the model's answers, its questions, permissions, and the review.
+
+    Args:
+        terminal: Where it prints and reads.
+        opened: The workspace with the options of the command line.
+    """
+
+    session: Session
+    """The open session, once `run` has begun."""
+    _printer: _ChatPrinter
+
+    def __init__(self, terminal: PlainTerminal, opened: OpenedWorkspace) -> None:
+        self._terminal = terminal
+        self._record = opened.record
+        self._runtime = opened.runtime
+        self._host = OpenSession(opened.runtime, opened.settings, self._take)
+        self._review = PlainReview(terminal, opened.runtime, lambda: self._host.decisions, self._ask_aside)
+        self._offered: set[tuple[str, int]] = set()
+        """The waiting proposals that the user was told of, by id and revision."""
+
+    def _take(self, update: Update) -> None:
+        if hasattr(self, "_printer"):
+            self._printer(update)
+        elif isinstance(update, SessionFailed):
+            self._terminal.say(f"! {update.message}")
+
+    async def _ask_aside(self, proposal: Proposal, place: ThreadAnchor, question: str) -> SideExchange:
+        return await answered_aside(self.session, place, question)
+
+    async def run(self) -> None:
+        """Talk until the user leaves; raises CommandError where there is no model to talk to."""
+        try:
+            await self._host.connect(with_picked_model(self._runtime))
+        except NotConnected as error:
+            raise CommandError(str(error), ExitCode.USAGE) from error
+        for line in await self._host.start():
+            self._terminal.say(f"! {line}")
+        self.session = await self._host.open(self._record)
+        if self.session.is_follower:
+            raise CommandError(
+                f"Session {self.session.id} is open in another window: go on there, or close it first.",
+                ExitCode.REFUSED,
+            )
+        self._printer = _ChatPrinter(self.session, self._terminal)
+        model = self.session.ports.model.endpoint.model
+        self._terminal.say(f"signoff in {self._runtime.workspace.root}, with {model}.")
+        self._terminal.say("What the model edits waits for your yes. /help lists the commands, Ctrl-D leaves.")
+        try:
+            while await self._exchange():
+                pass
+        except EOFError:
+            pass
+
+    async def close(self) -> None:
+        """End the turn and close the session."""
+        await self._review.close()
+        await self._host.close()
+
+    async def _exchange(self) -> bool:
+        """Wait for the model, offer what waits, and take the user's next message; return False to leave."""
+        try:
+            await self._finish_turn()
+            if await self._offer_review():
+                return True
+            return await self._say()
+        except LineInterrupted:
+            self._terminal.say("Ctrl-D leaves.")
+        except (ProposalError, StorageError, CommandError) as error:
+            self._terminal.say(str(error))
+        return True
+
+    # The model's turn
+
+    async def _finish_turn(self) -> None:
+        """Print what the model does until its turn is over; Ctrl-C stops it."""
+        session, printer = self.session, self._printer
+        self._terminal.on_interrupt = session.interrupt
+        try:
+            while session.busy:
+                await _first_of(session.wait_until_idle(), printer.asked.wait())
+                while printer.requests:
+                    await self._permit(printer.requests[0])
+        finally:
+            self._terminal.on_interrupt = lambda: None
+        printer.finish()
+
+    async def _permit(self, request: ConfirmationRequested) -> None:
+        """Ask the user for a permission."""
+        self._printer.finish()
+        asked = request.confirmation
+        forms = permission_scopes(asked).forms
+        self._describe(asked)
+        if forms:
+            self._terminal.say(f"a allows for this session: {forms[0]}")
+        try:
+            key = await self._terminal.ask(f"Allow it? [{','.join(_PERMISSIONS)}]")
+            if key == "r":
+                words = await self._terminal.read_words("Why not?")
+                answer = ConfirmationAnswer(allowed=False, feedback=words)
+            elif key in ("y", "n"):
+                answer = ConfirmationAnswer(allowed=key == "y")
+            elif key == "a":
+                form = forms[0] if forms else None
+                answer = ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION, form=form)
+            else:
+                for one, words in _PERMISSIONS.items():
+                    self._terminal.say(f"{one}  {words}")
+                return
+        except LineInterrupted:
+            self.session.interrupt()
+            self._printer.forget(request.key)
+            return
+        self._printer.forget(request.key)
+        self.session.confirm(request.key, answer)
+
+    def _describe(self, asked: Confirmation) -> None:
+        where = "the workspace" if asked.folder in ("", ".") else asked.folder
+        self._terminal.say(f"{WANTED[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:")
+        for line in asked.detail.split("\n"):
+            self._terminal.say(f"  {line}")
+        for note in asked.notes:
+            self._terminal.say(note)
+
+    # The user's turn
+
+    async def _offer_review(self) -> bool:
+        """Ask whether to review what waits, if the user was not asked before; return whether it was reviewed."""
+        waiting = await asyncio.to_thread(self._runtime.service.pending)
+        new = [one for one in waiting if (one.id, one.revision) not in self._offered]
+        self._offered |= {(one.id, one.revision) for one in new}
+        if not new:
+            return False
+        names = ", ".join(one.id for one in waiting)
+        verb = "waits" if len(waiting) == 1 else "wait"
+        if not await self._terminal.confirm(f"{names} {verb}: review now?"):
+            self._terminal.say(f"{names} {verb} on; /review shows what waits.")
+            return False
+        await self._run_review([])
+        return True
+
+    async def _run_review(self, ids: list[str]) -> None:
+        """Review; what the model says meanwhile is printed afterwards."""
+        self._printer.hold()
+        try:
+            await self._review.run(ids)
+        finally:
+            self._printer.release()
+            waiting = await asyncio.to_thread(self._runtime.service.pending)
+            self._offered |= {(one.id, one.revision) for one in waiting}
+        wanted, self._review.goes_on = self._review.goes_on, False
+        if wanted or (self._review.approved and self._host.settings.continue_after_approval and not waiting):
+            await self.session.resume()
+
+    async def _say(self) -> bool:
+        """Read what the user says next, and say or do it; return False to leave."""
+        question = self.session.question
+        for number, option in enumerate(question.options if question else (), 1):
+            self._terminal.say(f"  {number}. {option}")
+        text = await self._read_message("Your answer: " if question else "> ")
+        if text is None:
+            return False
+        if question is not None and text.isdecimal() and 1 <= int(text) <= len(question.options):
+            text = question.options[int(text) - 1]
+        name, argument = slash_call(text.strip()) or ("", "")
+        match f"/{name}":
+            case _ if not text.strip():
+                pass
+            case "/quit":
+                return False
+            case "/help":
+                for command, words in _COMMANDS.items():
+                    self._terminal.say(f"{command}  {words}")
+                self._terminal.say("A line that ends with a backslash goes on with the next one.")
+            case "/continue":
+                await self.session.resume()
+            case "/review":
+                await self._run_review([self._runtime.service.get(one).id for one in argument.split()])
+            case _:
+                message = await asyncio.to_thread(make_user_message, self._runtime, text)
+                wire = self.session.ports.model.profile.wire
+                images = await load_named_images(self._runtime, message.text, wire, "It is sent without them.")
+                await self.session.send(message.text, message.command, images)
+        return True
+
+    async def _read_message(self, prompt: str) -> str | None:
+        lines: list[str] = []
+        while (line := await self._terminal.read_line("| " if lines else prompt)) is not None:
+            lines.append(line.removesuffix("\\"))
+            if not line.endswith("\\"):
+                break
+        return "\n".join(lines) if lines else None
+
+
+async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
+    """Return as soon as one of them is over; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

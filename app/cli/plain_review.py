@@ -1,0 +1,453 @@
+"""`signoff review --plain`: the review as lines, hunk by hunk, in the manner of `git add -p`."""
+
+import argparse
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from app.agent.decision_service import DecisionService
+from app.cli.app_arguments import wants_plain_lines
+from app.cli.command_output import CommandError, ExitCode, print_error
+from app.cli.decision_commands import describe_caller
+from app.cli.hunk_commands import HunkCommands
+from app.cli.plain_terminal import LineInterrupted, PlainTerminal
+from app.cli.proposal_choice import mark_seen, refresh_proposals
+from app.conversation.events import SideExchange, ThreadAnchor
+from app.images.image import Image
+from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
+from app.proposals.values.origin import OriginKind
+from app.proposals.values.proposal_errors import NotRecorded, ProposalError
+from app.review import plain_lines
+from app.review.note_store import KeptChecks, ReviewNotes
+from app.review.proposal_walk import Answer, ProposalWalk
+from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, undo_words
+from app.review.review_state import ReviewState
+from app.review.seen import changed_lines
+from app.review.unfinished_review import ReviewFeedback
+from app.review.verdicts import (
+    Confirm,
+    Refuse,
+    Verdict,
+    approve,
+    can_be_approved,
+    can_be_asked_anew,
+    caveats,
+    deny,
+    deny_in_words,
+)
+from app.runtime.open_session import SessionlessDecisions
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.user_editor import EditorFailed
+from app.storage.storage_errors import StorageError
+
+if TYPE_CHECKING:
+    from app.automation.check_follower import CheckFollower
+    from app.automation.check_results import ProposalChecks
+
+AskAside = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
+"""Asks the model about a place of a proposal, aside from the conversation; raises CommandError."""
+
+_HELP = {
+    "y": "yes",
+    "n": "no",
+    "s": "split: take lines of this hunk apart",
+    "e": "edit the proposed text of the file in your editor",
+    "c": "comment on a line; it goes to the model with the decision",
+    "r": "request changes: deny all of the proposal, with your words",
+    "q": "ask the model a question about this; decides nothing",
+    "u": "undo: take the last answer back, or else the last decision",
+    "p": "print this again",
+    "j": "leave this undecided and go on",
+    "x": "leave the review; what is not decided waits",
+    "?": "this help",
+}
+_AT_HUNK = tuple(_HELP)
+_ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
+
+
+def review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
+    """Review the named proposals, or all that wait, on this terminal."""
+    if not arguments.plain and not wants_plain_lines():
+        raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
+    return asyncio.run(_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
+
+
+async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
+    from app.cli.headless_run import ask_model_aside
+    from app.runtime.model_connection import make_committer
+
+    terminal = PlainTerminal()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
+    decisions = SessionlessDecisions(
+        runtime, lambda: make_committer(runtime, runtime.settings), lambda ids: None, print_error
+    )
+    reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_model_aside, runtime))
+    try:
+        await reviewed.run(ids)
+    except LineInterrupted:
+        return 128 + signal.SIGINT
+    finally:
+        await reviewed.close()
+    return ExitCode.DONE
+
+
+class PlainReview:
+    """Reviews proposals by lines, with the state, the guards and the record of the app.
+
+    Args:
+        terminal: Where it prints and asks.
+        runtime: The open workspace.
+        service: Returns what carries decisions out.
+        ask_aside: Asks the model aside.
+    """
+
+    def __init__(
+        self,
+        terminal: PlainTerminal,
+        runtime: OpenWorkspace,
+        service: Callable[[], DecisionService],
+        ask_aside: AskAside,
+    ) -> None:
+        self._terminal = terminal
+        self._runtime = runtime
+        self._service = service
+        self.state = ReviewState()
+        self._notes = ReviewNotes(runtime.sessions)
+        self._checks: CheckFollower | None = None
+        caller = describe_caller()
+        self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
+        self._commands = HunkCommands(terminal, runtime, self.state, service, ask_aside)
+        self._decided: list[str] = []
+        """The proposals that were decided here, by decision, the latest last."""
+        self.goes_on = False
+        """Whether the model is to go on although the user said nothing: it is told why a proposal was stale."""
+        self.approved = False
+        """Whether the last review has approved anything."""
+
+    async def run(self, ids: Sequence[str] = ()) -> None:
+        """Review these proposals, or all that wait; return when all were shown or the user leaves.
+
+        Raises:
+            LineInterrupted: the user pressed Ctrl-C at a question.
+        """
+        self.approved = False
+        await self._refresh()
+        for key, begun in (await asyncio.to_thread(self._notes.load)).items():
+            self.state.restore_notes(key, replace(begun, left_out=()))
+        queue = list(dict.fromkeys(ids)) or [one.id for one in self.state.waiting]
+        try:
+            while queue:
+                name = queue.pop(0)
+                if (reopened := await self._review_one(name)) is not None:
+                    queue[:0] = dict.fromkeys((reopened, name))
+        except EOFError:
+            pass
+        await self._refresh()
+        left = ", ".join(one.id for one in self.state.waiting)
+        self._terminal.say(f"Still waiting: {left}." if left else "Nothing else waits for you.")
+
+    async def close(self) -> None:
+        """End the checks that run."""
+        if self._checks is not None:
+            await self._checks.close()
+
+    async def _refresh(self) -> None:
+        """Read what waits, re-based onto the disk as it is now."""
+        await asyncio.to_thread(refresh_proposals, self._runtime)
+        self.state.update(await asyncio.to_thread(self._runtime.service.pending))
+
+    # One proposal
+
+    async def _review_one(self, name: str) -> str | None:
+        """Review a proposal until it is decided or left; return the id of one that was reopened meanwhile."""
+        walk: ProposalWalk | None = None
+        while True:
+            await self._refresh()
+            proposal = self.state.get(name)
+            if proposal is None:
+                if walk is None:
+                    self._terminal.say(f"{name} is not waiting any more.")
+                return None
+            if walk is None or walk.proposal != proposal:
+                walk = await self._begin(proposal, walk)
+            self._show(walk)
+            try:
+                if (over := await self._ask(walk)) is not None:
+                    return over or None
+            except (ProposalError, StorageError, EditorFailed, CommandError) as error:
+                self._terminal.say(str(error))
+
+    async def _begin(self, proposal: Proposal, before: ProposalWalk | None) -> ProposalWalk:
+        """Print the head of a proposal as it is now; answers to what is as it was stay."""
+        self.state.current = proposal.id
+        self.state.looked_at.note_bases(proposal)
+        walk = ProposalWalk.of(proposal, await asyncio.to_thread(self._runtime.service.diffs, proposal.id))
+        mark_seen(self._runtime, proposal.id)
+        if before is not None:
+            walk.keep_answers(before)
+            self._terminal.say(f"{proposal.id} has changed. This is what it is now.")
+        self._terminal.say()
+        self._print(plain_lines.proposal_lines(self.state, proposal))
+        for path in self.state.looked_at.rebased_files(proposal):
+            self._terminal.say(f"Caution: {path} was re-based since you last saw it here. Look again.")
+        await self._run_checks(proposal)
+        self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
+        return walk
+
+    def _show(self, walk: ProposalWalk) -> None:
+        """Print the hunk that is asked about; before the proposal is decided as a whole, all files without hunks."""
+        current = walk.current
+        for number, diff in enumerate(walk.diffs, 1):
+            change = diff.change
+            is_due = current is None or diff is current[0]
+            if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
+                walk.printed.add(change.path)
+                self._terminal.say()
+                self._print(plain_lines.file_lines(diff, number, len(walk.diffs)))
+                if not change.hunks and self._terminal.is_watched:
+                    self.state.looked_at.seen_lines(walk.proposal).note_file(change.path)
+        if current is not None and current[1].id != walk.shown:
+            walk.shown = current[1].id
+            self._show_hunk(walk.proposal, *current)
+
+    def _show_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
+        self._terminal.say()
+        self._print(plain_lines.hunk_lines(diff, hunk))
+        self._print(plain_lines.hunk_notes(self.state, proposal, diff, hunk))
+        if self._terminal.is_watched:
+            seen = self.state.looked_at.seen_lines(proposal)
+            for number in range(changed_lines(hunk)):
+                seen.note(hunk, number)
+
+    def _print(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._terminal.say(line)
+
+    async def _ask(self, walk: ProposalWalk) -> str | None:
+        """Ask about the current hunk or the whole proposal, and act on the answer.
+
+        Returns:
+            None to go on with this proposal; empty to leave it; else the id of a proposal that was reopened.
+        """
+        question, keys = _question(walk)
+        if not question:
+            return ""
+        self._terminal.say(walk.state_line(self.state))
+        key = await self._terminal.ask(f"{question} [{','.join(keys)}]")
+        if key not in keys:
+            self._terminal.say(f"“{key}” means nothing here. ? lists the keys." if key else "? lists the keys.")
+            return None
+        match key:
+            case "?":
+                self._print(f"{one}  {_HELP[one]}" for one in keys)
+            case "x":
+                raise EOFError
+            case "u":
+                return await self._undo(walk)
+            case "p":
+                walk.shown = ""
+            case "r":
+                await self._request_changes(walk.proposal)
+            case "s" | "e" | "c" | "q":
+                await self._commands.run(key, walk.proposal, walk.diffs, walk.current)
+                await self._save(walk.proposal)
+            case "j" if walk.current is None:
+                return ""
+            case _:
+                await self._answer(walk, _ANSWERS[key])
+        return None
+
+    async def _answer(self, walk: ProposalWalk, answer: Answer) -> None:
+        """Take an answer to the current hunk, or to the whole proposal."""
+        if (current := walk.current) is not None:
+            walk.answers[current[1].id] = answer
+            if walk.is_single and answer != "later":
+                await self._carry_out(walk)
+        elif can_be_approved(walk.proposal):
+            await self._carry_out(walk, whole=answer)
+        elif await self._agrees(deny(self.state, walk.proposal)):
+            await self._deny(walk.proposal, None)
+
+    async def _save(self, proposal: Proposal) -> None:
+        """Keep what the user has written and not sent."""
+        await self._notes.save(proposal.id, self.state.unfinished_review(proposal.id))
+
+    # Decisions
+
+    async def _carry_out(self, walk: ProposalWalk, whole: Answer = "yes") -> None:
+        """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
+        yes, no = walk.answered("yes"), walk.answered("no")
+        proposal = walk.proposal
+        decided = False
+        try:
+            if yes or (not walk.hunks and whole == "yes"):
+                left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
+                self.state.chosen.left_out[proposal.id] = left_out
+                doubts = caveats(proposal)
+                if not await self._agrees(approve(self.state, proposal, shown=True, versions=False, doubts=doubts)):
+                    return
+                proposal = (await self._approve(proposal)).proposal
+                decided = self.approved = True
+            if no or (not walk.hunks and whole == "no"):
+                waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
+                bare = any(not one.hunks and one.state is HunkState.PENDING for one in proposal.files)
+                hunks = None if waiting == set(no) and (not bare or not decided) else no
+                if hunks is None and not decided and not await self._agrees(deny(self.state, proposal)):
+                    return
+                await self._deny(proposal, hunks)
+                decided = True
+        finally:
+            if not decided:
+                # It is asked about again.
+                walk.go_back()
+            self.state.chosen.left_out.pop(proposal.id, None)
+
+    async def _agrees(self, verdict: Verdict) -> bool:
+        """Return whether a decision can be made; ask once where something has to be named first."""
+        match verdict:
+            case Refuse(reason):
+                self._terminal.say(reason)
+                return False
+            case Confirm(question):
+                return await self._terminal.confirm(question)
+        return True
+
+    async def _approve(self, proposal: Proposal) -> DecisionResult:
+        hunks = self.state.chosen.chosen_part(proposal).decided_hunks
+        if self._checks is not None:
+            self._checks.follow([proposal], proposal.id)
+            with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
+                await self._decisions.check(proposal.id, proposal.revision, hunks)
+
+        async def write(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
+            return await self._decisions.approve(proposal.id, proposal.revision, hunks, words, images)
+
+        return await self._with_words(proposal, hunks, write, lambda result: approval_words(result).text)
+
+    async def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None) -> None:
+        revision = proposal.revision if proposal.on_disk else None
+
+        async def refuse(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
+            return await self._decisions.deny(proposal.id, revision, hunks, words, images)
+
+        await self._with_words(proposal, hunks, refuse, lambda result: denial_words(result, hunks).text)
+
+    async def _with_words(
+        self,
+        proposal: Proposal,
+        hunks: tuple[str, ...] | None,
+        decide: Callable[[ReviewFeedback, tuple[Image, ...]], Awaitable[DecisionResult]],
+        outcome: Callable[[DecisionResult], str],
+    ) -> DecisionResult:
+        """Decide with the words that go with it; where that fails, they are kept."""
+        words = self.state.unsaid.take_feedback(proposal, hunks)
+        agent = proposal.origin.kind is OriginKind.AGENT
+        try:
+            # Another agent reads files by itself, by their names.
+            result = await decide(words, () if agent else await self._images(words))
+        except BaseException as error:
+            # A decision that stands without a record keeps its words, which are said once it has one.
+            if not isinstance(error, NotRecorded):
+                self.state.unsaid.restore(proposal.id, words)
+            raise
+        self._terminal.say(outcome(result))
+        self._decided.append(proposal.id)
+        await self._save(proposal)
+        if words:
+            who = proposal.origin.agent_name if agent else "the model"
+            heard = agent or proposal.session
+            self._terminal.say(f"Your words go to {who}." if heard else "Your words are in the log.")
+        for other in result.changed:
+            self._terminal.say(f"{other.id} is {other.state.replace('_', ' ')} now. {other.reason}".rstrip())
+        return result
+
+    async def _images(self, words: ReviewFeedback) -> tuple[Image, ...]:
+        if "@" not in words.text:
+            return ()
+        # Few words name an image.
+        from app.cli.headless_run import load_named_images
+
+        return await load_named_images(self._runtime, words.text, "", "It is decided without images.")
+
+    async def _request_changes(self, proposal: Proposal) -> None:
+        text = await self._terminal.read_words(f"What should be different about {proposal.id}?")
+        before = self.state.unsaid.drafts.get(proposal.id, "")
+        self.state.unsaid.keep_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
+        if not self.state.unsaid.feedback_for(proposal):
+            if not can_be_asked_anew(proposal):
+                self._terminal.say("Nothing was written, so nothing was sent.")
+                return
+            self._terminal.say("Why it is stale goes to the model.")
+            self.goes_on = True
+        if await self._agrees(deny_in_words(self.state, proposal)):
+            await self._deny(proposal, None)
+
+    async def _undo(self, walk: ProposalWalk) -> str | None:
+        """Take back the last answer, or else the last decision; return the id of a proposal that waits again."""
+        if walk.go_back():
+            return None
+        if not self._decided:
+            self._terminal.say("There is nothing to undo.")
+            return None
+        name = self._decided[-1]
+        result = await self._service().undo(name)
+        self._decided.pop()
+        self._terminal.say(undo_words(result).text)
+        return name if result.proposal.state.is_pending else None
+
+    # Checks
+
+    async def _run_checks(self, proposal: Proposal) -> None:
+        """Run the checks that run by themselves; Ctrl-C ends them."""
+        if "check" in self._runtime.configuration.untrusted:
+            self._terminal.say("Not checked: .signoff.toml waits for your trust (/trust in the app).")
+        if not self._runtime.settings.check or not can_be_approved(proposal):
+            return
+        if self._checks is None:
+            from app.automation.check_follower import CheckFollower
+
+            self._checks = CheckFollower(
+                self._runtime.checks,
+                lambda: self._runtime.settings.check,
+                self._runtime.service.check_trees,
+                lambda one: self.state.chosen.chosen_part(one).decided_hunks,
+                self._take_checks,
+            )
+        self._checks.follow([proposal], proposal.id)
+        with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
+            await self._checks.wait(proposal.id)
+        if (checked := self.state.checks.get(proposal.id)) is not None:
+            kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
+            await asyncio.to_thread(kept.keep, checked)
+
+    def _take_checks(self, checked: "ProposalChecks") -> None:
+        before = self.state.checks.get(checked.proposal)
+        if checked.is_running and not (before is not None and before.is_running):
+            self._terminal.say("Checks run; Ctrl-C ends them.")
+        self.state.checks[checked.proposal] = checked
+
+    @contextmanager
+    def _interruptible(self, interrupt: Callable[[], object]) -> Iterator[None]:
+        """Have Ctrl-C call this while the context is open."""
+        self._terminal.on_interrupt = interrupt
+        try:
+            yield
+        finally:
+            self._terminal.on_interrupt = lambda: None
+
+
+def _question(walk: ProposalWalk) -> tuple[str, Sequence[str]]:
+    """Return what is asked now, and the keys that answer it; empty if nothing is left to ask."""
+    if walk.current is not None:
+        return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
+    if not can_be_approved(walk.proposal):
+        return "It cannot be approved. n denies it, r asks for a new version.", ("n", "r", "q", "u", "j", "x", "?")
+    if not walk.hunks:
+        verb = "Keep" if walk.proposal.on_disk else "Approve"
+        return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
+    plan = walk.plan if walk.answered("yes") or walk.answered("no") else ""
+    return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")

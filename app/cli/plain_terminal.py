@@ -1,0 +1,138 @@
+"""A terminal used by lines: prints and asks, without colour, cursor movement or redraw."""
+
+import asyncio
+import os
+import select
+import sys
+import termios
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from app.cli.command_output import CommandError, ExitCode, print_line
+from app.text.safe_text import escape_unsafe
+
+GRACE_SECONDS = 0.5
+"""A line that ends so soon after its question was printed is none of an answer."""
+_END = "."
+"""A line with nothing else ends a text of several lines."""
+
+
+class LineInterrupted(Exception):
+    """The user pressed Ctrl-C while a line was read."""
+
+
+class PlainTerminal:
+    """Prints lines on standard output and reads them from standard input; for one event loop.
+
+    Raises:
+        CommandError: Standard input is no terminal, so that nobody can be asked.
+    """
+
+    def __init__(self) -> None:
+        if not sys.stdin.isatty():
+            raise CommandError(
+                "Nobody can be asked here: standard input is no terminal. Scripts have `signoff show`, `approve` and "
+                "`deny`.",
+                ExitCode.USAGE,
+            )
+        self._input = sys.stdin.fileno()
+        self.is_watched = sys.stdout.isatty()
+        """Whether what is printed is read on a terminal, so that it counts as seen."""
+        self.on_interrupt: Callable[[], object] = lambda: None
+        """Called when the user presses Ctrl-C while nothing is read."""
+        self._reading: asyncio.Future[bytes] | None = None
+
+    def interrupt(self) -> None:
+        """Handle Ctrl-C."""
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_exception(LineInterrupted())
+        else:
+            self.on_interrupt()
+
+    def say(self, text: str = "") -> None:
+        """Print lines."""
+        print_line(text)
+
+    def write(self, text: str) -> None:
+        """Print a piece of a line at once."""
+        sys.stdout.write(escape_unsafe(text))
+        sys.stdout.flush()
+
+    async def read_line(self, prompt: str) -> str | None:
+        """Read a line that decides nothing, also if it was typed ahead; None at the end of the input."""
+        self.write(prompt)
+        return await self._line()
+
+    async def ask(self, question: str) -> str:
+        """Ask a question whose answer decides something; return the answer.
+
+        What was typed before the question was printed, or in the moment after it, is not taken.
+
+        Raises:
+            LineInterrupted: the user pressed Ctrl-C.
+            EOFError: the input has ended.
+        """
+        while True:
+            self.write(f"{question} ")
+            if ahead := self._discard_typed_ahead():
+                self.say(f"\nNot taken, since it was typed before this question: {ahead}")
+                continue
+            asked = time.monotonic()
+            answer = await self._line()
+            if answer is None:
+                raise EOFError
+            if time.monotonic() - asked >= GRACE_SECONDS:
+                return answer.strip()
+            self.say(f"Not taken, since it came too soon to be an answer: {answer.strip()}")
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a question that only `y` or `yes` agrees to."""
+        return (await self.ask(f"{question} [y/N]")).lower() in ("y", "yes")
+
+    async def read_words(self, prompt: str) -> str:
+        """Read a text of several lines; empty if the user leaves it."""
+        self.say(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
+        lines: list[str] = []
+        while (line := await self.read_line("> ")) is not None and line.rstrip() != _END:
+            lines.append(line)
+        return "\n".join(lines).strip("\n")
+
+    async def _line(self) -> str | None:
+        loop, data = asyncio.get_running_loop(), b""
+        while not data.endswith(b"\n"):
+            waiting = self._reading = loop.create_future()
+            loop.add_reader(self._input, self._take)
+            try:
+                piece = await waiting
+            except LineInterrupted:
+                self.say()
+                raise
+            finally:
+                loop.remove_reader(self._input)
+                self._reading = None
+            if not piece:
+                if not data:
+                    self.say()
+                    return None
+                break
+            data += piece
+        return data.decode("utf-8", "replace").rstrip("\r\n")
+
+    def _take(self) -> None:
+        piece = b""
+        # A terminal that is gone is the end of the input.
+        with suppress(OSError):
+            piece = os.read(self._input, 65536)
+        if self._reading is not None and not self._reading.done():
+            self._reading.set_result(piece)
+
+    def _discard_typed_ahead(self) -> str:
+        """Discard what waits to be read; return the whole lines of it, as one."""
+        found = b""
+        with suppress(OSError, termios.error):
+            while select.select([self._input], [], [], 0)[0] and (piece := os.read(self._input, 65536)):
+                found += piece
+            # Of a line that is not ended yet, nothing can be read.
+            termios.tcflush(self._input, termios.TCIFLUSH)
+        return " ".join(found.decode("utf-8", "replace").split())

@@ -1,0 +1,130 @@
+"""`signoff proposals --json --watch`: a line of JSON for each change, for editors and status bars."""
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, suppress
+
+from app.agent.turn_state import TurnState
+from app.cli.command_output import ExitCode, print_error, print_json_line
+from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
+from app.conversation.events import Question
+from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.models import Proposal
+from app.review.note_store import KeptChecks
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.workspace_recovery import recover_and_report, stage_captured_edits
+from app.storage.session_store import SessionRecord
+
+_SESSIONS = 10
+"""The latest sessions, whose questions are told."""
+
+
+def watch_proposals(runtime: OpenWorkspace) -> int:
+    """Print what waits, then each change, until a signal comes or nobody reads any more; return the exit code."""
+    recover_and_report(runtime, print_error)
+    return asyncio.run(_watch(runtime))
+
+
+async def _watch(runtime: OpenWorkspace) -> int:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+
+    def end(code: int) -> None:
+        if not ended.done():
+            ended.set_result(code)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end, 128 + number)
+    output = sys.stdout.fileno()
+    if stat.S_ISFIFO(mode := os.fstat(output).st_mode) or stat.S_ISSOCK(mode):
+        # The end that is read was closed: nothing else ever comes here.
+        loop.add_reader(output, end, 128 + signal.SIGPIPE)
+    following = asyncio.ensure_future(_follow(runtime))
+    try:
+        await asyncio.wait((following, ended), return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            await following
+        return ended.result() if ended.done() else ExitCode.DONE
+    finally:
+        loop.remove_reader(output)
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+async def _follow(runtime: OpenWorkspace) -> None:
+    changes = _Changes(runtime)
+    async with aclosing(runtime.signal.listen()) as heard:
+        async for _ in heard:
+            for line in await asyncio.to_thread(lambda: list(changes.look())):
+                print_json_line(line)
+
+
+class _Changes:
+    """What has changed since the last look."""
+
+    def __init__(self, runtime: OpenWorkspace) -> None:
+        self._runtime = runtime
+        self._kept = KeptChecks(runtime.sessions, runtime.signal)
+        self._first = True
+        self._proposals: dict[str, Proposal] = {}
+        self._checks: dict[str, list[CheckFact]] = {}
+        self._questions: dict[str, Question] = {}
+        """By session."""
+        self._looked: dict[str, SessionRecord] = {}
+
+    def look(self) -> Iterator[WatchLine]:
+        """Yield a line for each change; raises StorageError."""
+        for problem in stage_captured_edits(self._runtime):
+            print_error(problem)
+        found = {one.id: one for one in self._runtime.proposals.recent()}
+        for key in self._proposals.keys() - found.keys():
+            # It is no recent one since it was decided.
+            if self._proposals[key].state.is_pending and (one := self._runtime.proposals.proposal(key)) is not None:
+                found[key] = one
+        pending = [one.id for one in found.values() if one.state.is_pending]
+        yield from self._of_proposals(found, len(pending))
+        checks = self._kept.load(pending)
+        for key, facts in checks.items():
+            if facts != self._checks.get(key):
+                lines = [CheckFactLine.model_validate(one) for one in facts]
+                yield WatchLine(change="checks", waiting=len(pending), id=key, checks=lines)
+        yield from self._of_questions(self._runtime.sessions.all()[:_SESSIONS], len(pending))
+        self._proposals, self._checks, self._first = found, checks, False
+
+    def _of_proposals(self, found: dict[str, Proposal], waiting: int) -> Iterator[WatchLine]:
+        for key, now in found.items():
+            before = self._proposals.get(key)
+            line = WatchLine(change="changed", waiting=waiting, proposal=ProposalLine.model_validate(now))
+            if self._first:
+                if now.state.is_pending:
+                    yield line.model_copy(update={"change": "waiting"})
+            elif before is None:
+                yield line.model_copy(update={"change": "staged"})
+            elif now.last is not None and now.last != before.last:
+                yield line.model_copy(update={"change": "decided", "decision": now.last.decision})
+            elif (now.revision, now.state) != (before.revision, before.state):
+                yield line
+
+    def _of_questions(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[WatchLine]:
+        for record in sessions:
+            if self._looked.get(record.id) == record:
+                continue
+            self._looked[record.id] = record
+            state = TurnState()
+            for event in self._runtime.sessions.last_turns(record.id):
+                state.apply(event)
+            before, now = self._questions.get(record.id), state.question
+            if now is not None and now != before:
+                yield WatchLine(
+                    change="question", waiting=waiting, session=record.id, text=now.text, options=list(now.options)
+                )
+            elif now is None and before is not None:
+                yield WatchLine(change="answered", waiting=waiting, session=record.id, text=before.text)
+            self._questions.pop(record.id, None)
+            if now is not None:
+                self._questions[record.id] = now

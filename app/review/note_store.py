@@ -1,0 +1,115 @@
+"""Notes on unfinished reviews that survive a restart, and results of checks that other processes read."""
+
+import asyncio
+import contextlib
+from collections.abc import Collection
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter, ValidationError
+
+from app.automation.check_results import ProposalChecks
+from app.proposals.values.decision_facts import CheckFact
+from app.storage.change_signals import ChangeSignal
+from app.storage.session_store import SessionStore
+from app.storage.storage_errors import StorageError
+
+if TYPE_CHECKING:
+    from app.review.unfinished_review import UnfinishedReview
+
+_PREFIX = "review:"
+_PAUSE = 0.3
+"""Seconds without a change before it is written."""
+
+
+@cache
+def _adapter() -> "TypeAdapter[UnfinishedReview]":
+    # Whether there are any is asked before the review is loaded.
+    from app.review.unfinished_review import UnfinishedReview
+
+    return TypeAdapter(UnfinishedReview)
+
+
+class ReviewNotes:
+    """Unfinished reviews of one workspace: feedback, comments, choices, ticks."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+        self._unsaved: dict[str, UnfinishedReview] = {}
+
+    def exist(self) -> bool:
+        """Return whether there are unfinished review notes; raises StorageError."""
+        return bool(self._store.settings(_PREFIX))
+
+    def load(self) -> "dict[str, UnfinishedReview]":
+        """Return the unfinished reviews by proposal, without unreadable ones. Raises `StorageError`."""
+        found = {}
+        for key, value in self._store.settings(_PREFIX).items():
+            try:
+                found[key.removeprefix(_PREFIX)] = _adapter().validate_json(value)
+            except ValidationError:
+                continue
+        return found
+
+    async def save_soon(self, proposal_id: str, notes: "UnfinishedReview") -> None:
+        """Save the unfinished notes on a proposal at the next pause. Raises StorageError."""
+        waits = bool(self._unsaved)
+        self._unsaved[proposal_id] = notes
+        if not waits:
+            await asyncio.sleep(_PAUSE)
+            await self.flush()
+
+    async def save(self, proposal_id: str, notes: "UnfinishedReview") -> None:
+        """Save the unfinished notes on a proposal at once; raises StorageError."""
+        self._unsaved[proposal_id] = notes
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Write unsaved notes at once; raises StorageError."""
+        unsaved, self._unsaved = self._unsaved, {}
+        if unsaved:
+            await asyncio.to_thread(self._write, unsaved)
+
+    async def close(self) -> None:
+        """Write unsaved notes; storage errors are ignored because the app is exiting."""
+        with contextlib.suppress(StorageError):
+            await self.flush()
+
+    def _write(self, unsaved: "dict[str, UnfinishedReview]") -> None:
+        for proposal_id, notes in unsaved.items():
+            self._store.set_setting(_PREFIX + proposal_id, _adapter().dump_json(notes).decode() if notes else None)
+
+
+_CHECKS = "checks:"
+_FACTS = TypeAdapter(list[CheckFact])
+
+
+class KeptChecks:
+    """The last results of the checks of each proposal, for other processes.
+
+    Args:
+        store: Where they are kept.
+        signal: Tells other processes of them.
+    """
+
+    def __init__(self, store: SessionStore, signal: ChangeSignal) -> None:
+        self._store = store
+        self._signal = signal
+
+    def keep(self, checked: ProposalChecks) -> None:
+        """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
+        facts = [one.record_fact for one in checked.results if one.is_current]
+        if checked.is_running or not facts:
+            return
+        key, value = f"{_CHECKS}{checked.proposal}", _FACTS.dump_json(facts).decode()
+        with contextlib.suppress(StorageError):
+            if self._store.setting(key) != value:
+                self._store.set_setting(key, value)
+                self._signal.send()
+
+    def load(self, waiting: Collection[str]) -> dict[str, list[CheckFact]]:
+        """Return the results of the waiting proposals, and forget those of others."""
+        kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
+        for gone in kept.keys() - set(waiting):
+            self._store.set_setting(f"{_CHECKS}{gone}", None)
+        return {key: _FACTS.validate_json(value) for key, value in kept.items() if key in waiting}

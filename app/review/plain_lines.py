@@ -1,0 +1,129 @@
+"""A proposal as lines of text, for a review without a screen: every sign is told in words."""
+
+from collections.abc import Iterator, Sequence
+
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason
+from app.proposals.text.file_warnings import describe_facts, file_cautions
+from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.review.hunk_lines import lines_of
+from app.review.review_state import ReviewState
+from app.review.verdicts import can_be_approved, state_words
+from app.text.plural import plural
+
+_CONTEXT = 3
+"""Unchanged lines above and below a hunk."""
+_NO_NEWLINE = "\\ No newline at the end"
+
+
+def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
+    """Yield the head of a proposal: what it is, who made it, what it changes, and what has to be known of it."""
+    words = author_summary(proposal)
+    place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
+    yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
+    yield f"From {proposal.origin.words}."
+    if proposal.supersedes:
+        yield f"Version {proposal.version}, instead of {proposal.supersedes}."
+    if words:
+        yield words
+    counts = f"+{proposal.added:,} -{proposal.removed:,} in {plural(len(proposal.in_question), 'file')}"
+    yield f"Changes: {computed_summary(proposal) or counts}."
+    if proposal.on_disk:
+        yield "It is on disk already: yes keeps it, no takes it back off the disk."
+    if proposal.ignored:
+        yield proposal.ignored_words
+    if not can_be_approved(proposal):
+        yield f"It is {state_words(proposal)} and cannot be approved: {proposal.reason or 'the files changed'}."
+        yield from conflict_lines(proposal)
+
+
+def conflict_lines(proposal: Proposal) -> Iterator[str]:
+    """Yield each conflict of a stale proposal as `git merge-file --diff3` writes it."""
+    for change in proposal.files:
+        for conflict in change.conflicts:
+            yield f"{change.old_path or change.path}, line {conflict.line}:"
+            yield "<<<<<<< on disk now"
+            yield from conflict.disk
+            yield "||||||| before"
+            yield from conflict.base
+            yield "======="
+            yield from conflict.proposed
+            yield ">>>>>>> proposed"
+
+
+def check_result_lines(checked: ProposalChecks | None) -> Iterator[str]:
+    """Yield the result of each check, and what failed."""
+    if checked is None:
+        return
+    if checked.why_not:
+        yield f"Not checked: {checked.why_not}."
+    for result in checked.results:
+        yield f"Check {_result(result)}."
+        if result.outcome is not None and result.state is not CheckState.PASSED:
+            yield from (f"    {line}" for line in result.outcome.output.rstrip("\n").split("\n") if line)
+
+
+def _result(result: CheckResult) -> str:
+    state = result.state.value.replace("_", " ")
+    against = "" if result.has_new_failure or result.state is not CheckState.FAILED else " as before"
+    return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
+
+
+def file_lines(diff: FileDiff, number: int, of: int) -> Iterator[str]:
+    """Yield the head of a file, with the reasons to look at it and all that has to be known of it."""
+    change = diff.change
+    moved = f"{change.old_path} to " if change.old_path else ""
+    yield f"File {number} of {of}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
+    for reason in diff.reasons:
+        yield f"Reason: {format_reason(reason, change)}"
+    for words in (*change.warnings, *file_cautions(change)):
+        yield f"Caution: {words}"
+    for words in describe_facts(change):
+        yield f"Note: {words}"
+    if not change.hunks and change.state is HunkState.PENDING:
+        yield "Note: This file is decided with the proposal as a whole."
+
+
+def hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+    """Yield a hunk with a sign before each line, and unchanged lines around it."""
+    hunks = diff.change.hunks
+    at = hunks.index(hunk)
+    above = hunks[at - 1].old_start + hunks[at - 1].old_count if at else 0
+    below = hunks[at + 1].old_start if at + 1 < len(hunks) else len(diff.old)
+    old, new = lines_of(hunk, "old"), lines_of(hunk, "new")
+    yield from (f" {line}" for line in diff.old[max(above, old.start - _CONTEXT) : old.start])
+    yield from _changed("-", diff.old, old, final_newline=diff.old_final_newline)
+    yield from _changed("+", diff.new, new, final_newline=diff.new_final_newline)
+    yield from (f" {line}" for line in diff.old[old.stop : min(below, old.stop + _CONTEXT)])
+
+
+def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bool) -> Iterator[str]:
+    yield from (f"{sign}{texts[line]}" for line in lines)
+    if lines and lines.stop == len(texts) and not final_newline:
+        yield _NO_NEWLINE
+
+
+def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
+    """Yield what is known of a hunk besides its lines: findings of checks, a repeated edit, the user's comments."""
+    path = diff.change.path
+    if hunk.repeat_of:
+        yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
+    checked = state.checks.get(proposal.id)
+    for name, finding in checked.findings if checked is not None else ():
+        if finding.path == path and finding.line - 1 in lines_of(hunk, "new"):
+            yield f"Finding of {name}, line {finding.line}: {finding.text}{'' if finding.new else ' (before, too)'}"
+    for remark in state.unsaid.remarks.get(proposal.id, ()):
+        if remark.path == path and remark.line in lines_of(hunk, remark.side):
+            yield f"Your comment on line {remark.line + 1}: {remark.text}"
+
+
+def checks_in_few_words(checked: ProposalChecks | None) -> str:
+    """Return the state of the checks for a line of state: `checks: tests passed, lint failed`; empty without any."""
+    if checked is None or not (checked.results or checked.why_not):
+        return ""
+    if checked.why_not:
+        return "not checked"
+    said = ", ".join(
+        f"{one.name} {'outdated' if one.stale else one.state.replace('_', ' ')}" for one in checked.results
+    )
+    return f"checks: {said}"

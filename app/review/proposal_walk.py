@@ -1,0 +1,102 @@
+"""A proposal on the way through its hunks: the answers so far, and where the walk stands."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.proposals.risk.edited_file import sort_by_path
+from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.review.hunk_lines import hunk_place
+from app.review.plain_lines import checks_in_few_words
+from app.review.review_state import ReviewState
+from app.review.verdicts import can_be_approved
+from app.text.plural import plural
+
+Answer = Literal["yes", "no", "later"]
+
+
+@dataclass
+class ProposalWalk:
+    """The hunks of a proposal that wait, in reading order, with the user's answers."""
+
+    proposal: Proposal
+    diffs: Sequence[FileDiff]
+    """In reading order."""
+    answers: dict[str, Answer] = field(default_factory=dict)
+    """By hunk, in the order in which they were given."""
+    printed: set[str] = field(default_factory=set)
+    """Paths of the files whose heads were printed."""
+    shown: str = ""
+    """The hunk that was printed last."""
+
+    @classmethod
+    def of(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "ProposalWalk":
+        """Return the walk through a proposal, from its beginning."""
+        return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
+
+    def keep_answers(self, before: "ProposalWalk") -> None:
+        """Take over the answers to hunks of files whose base is still the same."""
+        bases = {(change.path, change.base) for change in before.proposal.files}
+        still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
+        self.answers = {key: answer for key, answer in before.answers.items() if key in still}
+
+    @property
+    def hunks(self) -> list[tuple[FileDiff, Hunk]]:
+        """The hunks that wait, each with its file."""
+        every = ((diff, hunk) for diff in self.diffs for hunk in diff.change.hunks)
+        return [(diff, hunk) for diff, hunk in every if hunk.state is HunkState.PENDING]
+
+    @property
+    def has_bare_files(self) -> bool:
+        """Whether files without hunks wait, which are decided with the proposal as a whole."""
+        return any(not change.hunks and change.state is HunkState.PENDING for change in self.proposal.files)
+
+    @property
+    def current(self) -> tuple[FileDiff, Hunk] | None:
+        """The first hunk without an answer; None where the proposal is decided as a whole."""
+        if not can_be_approved(self.proposal):
+            return None
+        return next((item for item in self.hunks if item[1].id not in self.answers), None)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the answer to its only hunk decides all of it."""
+        return len(self.hunks) == 1 and not self.has_bare_files
+
+    def answered(self, answer: Answer) -> tuple[str, ...]:
+        """Return the hunks with this answer."""
+        return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
+
+    def go_back(self) -> bool:
+        """Take the last answer back; return whether there was one."""
+        if self.answers:
+            self.answers.popitem()
+            return True
+        return False
+
+    @property
+    def plan(self) -> str:
+        """What the answers amount to: `write 2 hunks, deny 1 hunk`; empty if nothing is decided by them."""
+        yes, no = len(self.answered("yes")), len(self.answered("no"))
+        write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")
+        if not self.hunks or yes == len(self.hunks) or no == len(self.hunks):
+            verb = refuse if no else write
+            return f"{verb} all of {self.proposal.id}"
+        parts = [f"{verb} {plural(count, 'hunk')}" for verb, count in ((write, yes), (refuse, no)) if count]
+        return ", ".join(parts)
+
+    def state_line(self, state: ReviewState) -> str:
+        """Return where the walk stands, in one line."""
+        hunks, current = self.hunks, self.current
+        parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]
+        if current is not None:
+            diff, hunk = current
+            number = hunks.index(current) + 1
+            parts = [f"{self.proposal.id}: hunk {number} of {len(hunks)}, {diff.change.path}, {hunk_place(hunk)}"]
+        parts += [f"{len(found)} {answer}" for answer in ("yes", "no", "later") if (found := self.answered(answer))]
+        missing, lines = state.looked_at.seen_lines(self.proposal).unseen_of((hunk for _, hunk in hunks), ())
+        if lines:
+            parts.append(f"{lines - missing:,} of {plural(lines, 'changed line')} printed")
+        if checks := checks_in_few_words(state.checks.get(self.proposal.id)):
+            parts.append(checks)
+        return "; ".join(parts) + "."

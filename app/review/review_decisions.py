@@ -1,0 +1,152 @@
+"""Carries out the decisions of a review, and words their outcome; the same for every kind of review."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from app.proposals.values.decision_facts import CommandCaller, DecisionContext
+from app.proposals.values.models import DecisionResult, ProposalState
+from app.proposals.values.proposal_errors import CheckFailed
+from app.review.review_state import ReviewState
+from app.review.unfinished_review import ReviewFeedback
+from app.text.plural import plural
+
+if TYPE_CHECKING:
+    from app.agent.decision_service import DecisionService
+    from app.automation.check_follower import CheckFollower
+    from app.images.image import Image
+
+
+class ReviewDecisions:
+    """Carries out decisions with the user's words, and with what was seen and checked for the record.
+
+    Args:
+        state: What is decided on.
+        service: Returns what carries decisions out and records them.
+        checks: Returns what runs the checks of proposals; None where none are configured.
+        through: What the user decides through, for the record: `app`.
+        caller: How a deciding command was called.
+    """
+
+    def __init__(
+        self,
+        state: ReviewState,
+        service: "Callable[[], DecisionService]",
+        checks: "Callable[[], CheckFollower | None]",
+        through: str,
+        caller: CommandCaller | None = None,
+    ) -> None:
+        self._state = state
+        self._service = service
+        self._checks = checks
+        self._through = through
+        self._caller = caller
+
+    async def check(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
+        """Run the checks that are required before a write; raises CheckFailed if one opposes it."""
+        following = self._checks()
+        if following is None:
+            return
+        chosen = None if hunks is None else tuple(hunks)
+        if red := await following.run_before_approval(proposal_id, revision, chosen):
+            said = ", ".join(f"{one.name}: {one.summary}" for one in red)
+            hint = "" if any(one.has_new_failure for one in red) else "; approve it again to write it all the same"
+            raise CheckFailed(f"{proposal_id} was not written ({said}){hint}.")
+
+    async def approve(
+        self,
+        proposal_id: str,
+        revision: int,
+        hunks: tuple[str, ...] | None,
+        words: ReviewFeedback,
+        images: "tuple[Image, ...]" = (),
+    ) -> DecisionResult:
+        """Write these hunks of the shown revision, or all that waits."""
+        context = self._context(proposal_id)
+        return await self._service().approve(
+            proposal_id, hunks, revision, words.feedback, words.comments, context, images
+        )
+
+    async def deny(
+        self,
+        proposal_id: str,
+        revision: int | None,
+        hunks: tuple[str, ...] | None,
+        words: ReviewFeedback,
+        images: "tuple[Image, ...]" = (),
+    ) -> DecisionResult:
+        """Discard these hunks, or all that waits; a revision binds a denial that writes."""
+        context = self._context(proposal_id)
+        return await self._service().deny(
+            proposal_id, hunks, words.feedback, words.comments, revision, context, images
+        )
+
+    def _context(self, proposal_id: str) -> DecisionContext:
+        """Stop the checks of the proposal; return what the user has seen of it, for the record."""
+        if (following := self._checks()) is not None:
+            following.stop((proposal_id,))
+        proposal, checked = self._state.get(proposal_id), self._state.checks.get(proposal_id)
+        unseen = None if proposal is None else self._state.unseen_parts(proposal)
+        found = self._state.evidence.get(proposal_id)
+        is_of_this = found is not None and proposal is not None and found.revision == proposal.revision
+        return DecisionContext(
+            through=self._through,
+            unseen_lines=None if unseen is None else unseen.lines,
+            unseen_files=() if unseen is None else unseen.paths,
+            checks=() if checked is None else tuple(one.record_fact for one in checked.results),
+            caller=self._caller,
+            evidence=found.fact if found is not None and is_of_this else None,
+        )
+
+
+class OutcomeWords(NamedTuple):
+    """The outcome of a decision."""
+
+    text: str
+    """`P1 written: a.py.`"""
+    back: str = ""
+    """What undo, or after an undo redo, does then: `undoes it`; empty where it does nothing."""
+
+
+def approval_words(result: DecisionResult) -> OutcomeWords:
+    """Return the words for an approval."""
+    rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
+    verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
+    return OutcomeWords(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
+
+
+def denial_words(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeWords:
+    """Return the words for a denial of these hunks, or of all that waited."""
+    proposal, name = result.proposal, result.proposal.id
+    if proposal.on_disk:
+        return OutcomeWords(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
+    if hunks:
+        fact = "what was written stays" if proposal.written_in_part else "nothing was written"
+        back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
+        return OutcomeWords(f"{plural(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
+    if proposal.state is ProposalState.APPLIED:
+        return OutcomeWords(f"The rest of {name} denied; what was written stays.", "undoes that")
+    return OutcomeWords(f"{name} denied; nothing was written.", "reopens it")
+
+
+def undo_words(result: DecisionResult) -> OutcomeWords:
+    """Return the words for a decision that was taken back."""
+    proposal, name = result.proposal, result.proposal.id
+    hunks = plural(len(result.hunks), "hunk") if result.hunks else ""
+    if result.denial and proposal.on_disk:
+        what = f"{hunks} of {name}" if hunks else name
+        return OutcomeWords(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")
+    if result.denial and hunks:
+        return OutcomeWords(f"Waiting again: {hunks} of {name}.")
+    if result.denial:
+        return OutcomeWords(f"{name} waits again. What you said stays said.", "denies it again")
+    return OutcomeWords(f"{name} undone: {_paths(result)}.", "applies it again")
+
+
+def _paths(result: DecisionResult) -> str:
+    return first_items([file.path for file in result.files])
+
+
+def first_items(items: Sequence[str]) -> str:
+    """Return the first four, and how many more there are: `a, b, c, d and 2 more`."""
+    shown = ", ".join(items[:4])
+    return f"{shown} and {len(items) - 4} more" if len(items) > 4 else shown

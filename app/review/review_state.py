@@ -1,0 +1,496 @@
+"""State of the review: pending items, the shown one, and the user's unfinished work on them."""
+
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from app.automation.check_results import ProposalChecks
+from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.proposals.decide.comment_follow_up import CommentFollowUp
+from app.proposals.stack.hunk_splitting import HunkPart
+from app.proposals.values.decision_facts import LineComment
+from app.proposals.values.models import HunkState, Proposal, ProposalState
+from app.proposals.values.origin import Origin
+from app.review.hunk_lines import lines_of
+from app.review.seen import SeenLines
+from app.review.unfinished_review import (
+    ChosenHunks,
+    Remark,
+    ReviewFeedback,
+    UnfinishedReview,
+    moved,
+    pending_among,
+)
+from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
+from app.tools.base.contract import Confirmation
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionScopes:
+    """The forms that a permission can cover."""
+
+    forms: tuple[CommandForm | ToolForm, ...] = ()
+    """The widest first, the very command last; empty if it can only be allowed as it is, and not for good."""
+    reason: str = ""
+    """Why there is none: `it has a |`."""
+
+
+@lru_cache(maxsize=64)
+def permission_scopes(confirmation: Confirmation) -> PermissionScopes:
+    """Return the forms in which the requested action can be allowed."""
+    if confirmation.form is not None:
+        return PermissionScopes((confirmation.form,))
+    if confirmation.kind != "command":
+        return PermissionScopes()
+    try:
+        return PermissionScopes(allowable_forms(confirmation.detail))
+    except NotSimple as why:
+        return PermissionScopes(reason=f"it has {why}")
+
+
+class OpenPermissions:
+    """Open permission requests, the oldest first."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Confirmation] = {}
+        self._narrowed: dict[str, int] = {}
+        """How many steps the user made the form of a command narrower."""
+
+    def remove(self, key: str) -> None:
+        """Remove a request, answered or not."""
+        self.asked.pop(key, None)
+        self._narrowed.pop(key, None)
+
+    def form(self, key: str) -> CommandForm | ToolForm | None:
+        """Return what a lasting permission would cover; None for just this call."""
+        forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
+        return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
+
+    def narrow(self, key: str, step: int) -> None:
+        """Make the form of a command narrower, or wider with a negative step, as far as possible."""
+        if key in self.asked:
+            most = len(permission_scopes(self.asked[key]).forms) - 1
+            self._narrowed[key] = max(0, min(self._narrowed.get(key, 0) + step, most))
+
+
+class ReviewDraft:
+    """Unfinished feedback and comments, by item."""
+
+    def __init__(self) -> None:
+        self.drafts: dict[str, str] = {}
+        """Feedback begun and not sent."""
+        self.remarks: dict[str, list[Remark]] = {}
+        self.sent: dict[str, tuple[LineComment, ...]] = {}
+        """Comments that went to the model with a denial, by the denied proposal."""
+        self.answered: set[str] = set()
+        """Keys of the comments that the user ticked off: `P7/0` for the first of P7."""
+        self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
+        """Effects of a proposal on each comment on its former version, by the proposal's id."""
+
+    def follow_changes(self, before: Proposal, after: Proposal) -> None:
+        """Keep a comment at its line when another hunk of the file is decided or edited."""
+        if remarks := self.remarks.get(after.id):
+            remarks[:] = [moved(remark, before, after) for remark in remarks]
+
+    def keep_feedback(self, key: str, text: str) -> None:
+        """Keep unfinished feedback."""
+        if text:
+            self.drafts[key] = text
+        else:
+            self.drafts.pop(key, None)
+
+    def set_comment(self, proposal: Proposal, remark: Remark) -> None:
+        """Set the comment on a line; an empty one removes it.
+
+        A draft leaves the one that was saved as it is, and goes when that is saved.
+        """
+        remarks = self.remarks.setdefault(proposal.id, [])
+        before = [item for item in remarks if item.place == remark.place]
+        if before and not remark.quote:
+            # What is shown has changed while it was written.
+            remark = replace(remark, quote=before[0].quote)
+        remarks[:] = [item for item in remarks if item not in before or (remark.draft and not item.draft)]
+        if remark.text and not (remark.draft and remark.text in (item.text for item in before if not item.draft)):
+            remarks.append(remark)
+            remarks.sort(key=lambda item: (item.path, item.line))
+
+    def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """Return the feedback for a decision on these hunks, or on all pending ones.
+
+        A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
+        """
+        feedback, remarks = self._going(proposal, hunks)
+        return ReviewFeedback(feedback, tuple(remark.comment for remark in remarks))
+
+    def take_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+        """Return the same, and remove it."""
+        words = self.feedback_for(proposal, hunks)
+        places = {remark.place for remark in self._going(proposal, hunks)[1]}
+        if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
+            self.remarks[proposal.id] = left
+        if words.feedback:
+            del self.drafts[proposal.id]
+        return words
+
+    def unsent_part(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+        """Return what the user has neither sent nor saved yet."""
+        feedback, remarks = self._going(proposal, hunks)
+        return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
+
+    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[Remark]]:
+        """The feedback and the remarks that go with a decision."""
+        known = self.remarks.get(proposal.id, [])
+        redone = {remark.place for remark in known if remark.draft}
+        remarks = [remark for remark in known if remark.draft or remark.place not in redone]
+        if hunks is None or _leaves_nothing(proposal, hunks):
+            return self.drafts.get(proposal.id, ""), remarks
+        return "", [remark for remark in remarks if _lies_in(remark, proposal, hunks)]
+
+    def restore(self, key: str, words: ReviewFeedback) -> None:
+        """Restore feedback that could not be sent."""
+        if words.feedback:
+            self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
+        if words.comments:
+            known = self.remarks.setdefault(key, [])
+            back = [Remark.of(comment) for comment in words.comments]
+            known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
+
+    def mark_sent(self, key: str, words: ReviewFeedback) -> None:
+        """Remember the feedback that was sent to the model with a decision."""
+        if words.comments:
+            self.sent[key] = (*self.sent.get(key, ()), *words.comments)
+
+
+def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether nothing of a proposal waits any more once these hunks are decided."""
+    bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
+    return not bare and all(hunk.id in hunks for hunk in pending_among(proposal.hunks))
+
+
+def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
+    """Whether a remark is on a line of one of these hunks."""
+    of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
+    return any(hunk.id in hunks and remark.line in lines_of(hunk, remark.side) for hunk in of_file)
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenParts:
+    """Parts of an approval that have never been on screen."""
+
+    lines: int = 0
+    """Changed lines."""
+    of: int = 0
+    """All changed lines that the approval would write."""
+    paths: tuple[str, ...] = ()
+    """The files that they are in, and files without hunks whose head was never drawn."""
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+
+class SeenTracker:
+    """Remembers which parts of proposals the user has seen."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, SeenLines] = {}
+        self._bases: dict[str, dict[str, str]] = {}
+        """Hashes of the base files of each shown proposal, by path."""
+        self._moved: dict[str, tuple[str, ...]] = {}
+
+    def seen_lines(self, proposal: Proposal) -> SeenLines:
+        """Return the seen lines of a proposal, to be added to."""
+        return self._seen.setdefault(proposal.id, SeenLines())
+
+    def forget_others(self, listed: Container[str]) -> None:
+        """Forget the proposals with other ids: they have left the review."""
+        for kept in (self._seen, self._bases, self._moved):
+            for name in [name for name in kept if name not in listed]:
+                del kept[name]
+
+    def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
+        """Return the parts that have never been on the screen, without excluded hunks."""
+        seen = self.seen_lines(proposal)
+        lines = of = 0
+        paths: list[str] = []
+        for change in proposal.files:
+            missing, changed = seen.unseen_of(change.hunks, left_out)
+            lines, of = lines + missing, of + changed
+            if missing or (not change.hunks and change.path not in seen.files):
+                paths.append(change.path)
+        return UnseenParts(lines, of, tuple(paths))
+
+    def note_bases(self, proposal: Proposal) -> None:
+        """Remember the bases of the shown proposal, to notice a later re-base."""
+        now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
+        before = self._bases.get(proposal.id, now)
+        self._bases[proposal.id] = now
+        rebased = [change.path for change in proposal.files if change.rebased]
+        moved = [path for path in rebased if now.get(path) != before.get(path)]
+        still = [path for path in self._moved.get(proposal.id, ()) if path in rebased]
+        self._moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
+
+    def rebased_files(self, proposal: Proposal) -> tuple[str, ...]:
+        """Return the files that were re-based after they had been shown."""
+        return self._moved.get(proposal.id, ())
+
+
+_OWN = Origin().label
+
+
+class OriginFilter:
+    """Filter of the review by origin; filtered items are not listed, so no key decides on them."""
+
+    def __init__(self) -> None:
+        self.only = ""
+        """The label of the origin that is listed alone; empty for all."""
+        self.everything: dict[str, Proposal] = {}
+        """All proposals, listed or not, by id."""
+        self.told_apart: frozenset[str] = frozenset()
+        """The labels that rows carry: all of them where several wait, else those that are not signoff's own."""
+        self._labels: tuple[str, ...] = ()
+        """Of what waits, sorted."""
+
+    def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+        """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
+        self.everything = {one.id: one for one in proposals}
+        waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
+        every = {one.origin.label for one in self.everything.values()}
+        self._labels = tuple(sorted(waiting))
+        self.told_apart = frozenset(every if len(waiting) > 1 else every - {_OWN})
+        if self.only not in waiting:
+            self.only = ""
+        return [one for one in self.everything.values() if self._lists(one)]
+
+    @property
+    def left_out(self) -> int:
+        """Return how many waiting proposals are not listed."""
+        return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
+
+    @property
+    def has_several(self) -> bool:
+        """Return whether there is more than one origin."""
+        return len(self._labels) > 1
+
+    def select_next(self) -> None:
+        """Select the next origin, after the last all again."""
+        rounds = ("", *self._labels)
+        self.only = rounds[(rounds.index(self.only) + 1) % len(rounds)]
+
+    def _lists(self, proposal: Proposal) -> bool:
+        return self.only in ("", proposal.origin.label)
+
+
+_TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
+"""States from which `undo` leads back."""
+
+
+@dataclass(slots=True)
+class ReviewState:
+    """The queue and the state of its items; not a widget."""
+
+    waiting: list[Proposal] = field(default_factory=list)
+    """Oldest first."""
+    recent: list[Proposal] = field(default_factory=list)
+    """Decided ones, latest first."""
+    origins: OriginFilter = field(default_factory=OriginFilter)
+    """The origins of proposals, and those that are listed."""
+    permissions: OpenPermissions = field(default_factory=OpenPermissions)
+    chosen: ChosenHunks = field(default_factory=ChosenHunks)
+    looked_at: SeenTracker = field(default_factory=SeenTracker)
+    unsaid: ReviewDraft = field(default_factory=ReviewDraft)
+    checks: dict[str, ProposalChecks] = field(default_factory=dict)
+    """Check results, by proposal."""
+    evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
+    """What notices if a hunk is missing, by proposal."""
+    asked_in_chat: bool = False
+    """Whether the model waits for the answer to a question, which is the chat's."""
+    current: str = ""
+    """Key of the shown item: a proposal's id or a confirmation's key."""
+    picked: bool = False
+    """Whether the user chose the shown item, so that nothing else replaces it by itself."""
+    aside: str = ""
+    """Key of the item to show again after a permission request."""
+    last_decided: str = ""
+    """The proposal that the latest decision was on, for undo."""
+    goes_on: bool = False
+    """Whether the model goes on by itself once nothing waits any more."""
+    _listed: dict[str, Proposal] = field(init=False)
+    _positions: dict[str, int] = field(init=False)
+    """Where each waiting proposal stands among them, oldest first."""
+
+    def __post_init__(self) -> None:
+        self._index()
+
+    def _index(self) -> None:
+        """Thousands may wait, and every key asks for some of them."""
+        self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
+        self._positions = {item.id: position for position, item in enumerate(self.waiting)}
+
+    def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+        """Take the present proposals, and keep the shown one if possible.
+
+        Unless the review is `attended`, what can be approved takes the place of what cannot any more.
+        """
+        earlier = self.origins.everything
+        known = self.origins.listed(proposals)
+        self.looked_at.forget_others(self.origins.everything)
+        for proposal in self.origins.everything.values():
+            before = earlier.get(proposal.id)
+            if before is not None and before.revision != proposal.revision:
+                self.chosen.follow_changes(before, proposal)
+                self.unsaid.follow_changes(before, proposal)
+        was_shown = self.proposal
+        was_waiting = was_shown is not None and was_shown.state.is_pending
+        self.waiting = sorted((item for item in known if item.state.is_pending), key=lambda item: item.created)
+        self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
+        self._index()
+        shown = self.proposal
+        if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
+            # It was picked as what it is no longer.
+            self.picked = False
+        if self.current in self.permissions.asked:
+            return
+        if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
+            self.advance()
+
+    def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
+        """Return whether another item must be shown."""
+        if not shown.state.is_pending:
+            return was_waiting or not self.picked
+        stays = attended or self.picked or bool(self.unsaid.feedback_for(shown))
+        return _stale(shown) and self._approvable is not None and not stays
+
+    def list_next_origin(self) -> None:
+        """List only the next origin; after the last one, all again."""
+        self.origins.select_next()
+        self.update(self.origins.everything.values())
+
+    @property
+    def permission_first(self) -> bool:
+        """Whether a tool waits for a permission while something else is shown."""
+        return bool(self.permissions.asked) and self.current not in self.permissions.asked
+
+    def show_permission(self) -> None:
+        """Show the oldest permission request."""
+        if self.permission_first:
+            self.aside, self.current = self.current, next(iter(self.permissions.asked))
+
+    def leave_permission(self) -> None:
+        """Return to the former item, or to the next one that waits."""
+        if self.permissions.asked or self.aside not in self._positions:
+            self.current = ""
+            self.advance()
+        else:
+            self.current = self.aside
+
+    def advance(self) -> None:
+        """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
+        self.picked = False
+        if self.permissions.asked:
+            self.current = next(iter(self.permissions.asked))
+        elif self.waiting:
+            self.current = (self._approvable or self.waiting[0]).id
+        elif self.proposal is None:
+            self.current = self.recent[0].id if self.recent else ""
+
+    @property
+    def _approvable(self) -> Proposal | None:
+        """The first that waits and is not stale."""
+        return next((item for item in self.waiting if not _stale(item)), None)
+
+    @property
+    def waiting_keys(self) -> list[str]:
+        """Return the waiting items: permission requests, which block the model, then proposals."""
+        return [*self.permissions.asked, *self._positions]
+
+    @property
+    def waiting_count(self) -> int:
+        """Return how many items wait."""
+        return len(self.permissions.asked) + len(self.waiting)
+
+    @property
+    def keys(self) -> list[str]:
+        """Everything listed."""
+        return [*self.permissions.asked, *self._listed]
+
+    def is_listed(self, key: str) -> bool:
+        """Return whether this item is listed."""
+        return key in self.permissions.asked or key in self._listed
+
+    def get(self, key: str) -> Proposal | None:
+        """A listed proposal."""
+        return self._listed.get(key)
+
+    @property
+    def proposal(self) -> Proposal | None:
+        """The shown proposal."""
+        return self.get(self.current)
+
+    @property
+    def confirmation(self) -> Confirmation | None:
+        """The shown confirmation."""
+        return self.permissions.asked.get(self.current)
+
+    @property
+    def form(self) -> CommandForm | ToolForm | None:
+        """Return the form that a lasting permission would cover; None for just this call."""
+        return self.permissions.form(self.current)
+
+    def queue_position(self, key: str) -> int:
+        """Return the position in the queue, from 1; 0 for an item that does not wait."""
+        if key in self.permissions.asked:
+            return list(self.permissions.asked).index(key) + 1
+        position = self._positions.get(key)
+        return 0 if position is None else len(self.permissions.asked) + position + 1
+
+    # What can be done
+
+    @property
+    def undo_target(self) -> Proposal | None:
+        """Return the shown proposal if it was decided, else the one decided last."""
+        for proposal in (self.proposal, self.get(self.last_decided)):
+            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
+                return proposal
+        return None
+
+    @property
+    def redo_target(self) -> Proposal | None:
+        """Return the shown proposal if a decision on it was undone."""
+        proposal = self.proposal
+        if proposal is None:
+            return None
+        again = proposal.state is ProposalState.UNDONE or (proposal.reopened and proposal.state.is_pending)
+        return proposal if again else None
+
+    def unseen_parts(self, proposal: Proposal) -> UnseenParts:
+        """Return the chosen parts that have never been on screen."""
+        return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
+
+    def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+        """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
+        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_lines(proposal)
+        for part in parts:
+            seen.inherit(hunks[part.whole], part.hunk)
+        self.chosen.take_parts(proposal, parts, whole)
+
+    # What outlives a restart
+
+    def unfinished_review(self, key: str) -> UnfinishedReview:
+        """Return the unfinished review of a proposal."""
+        return UnfinishedReview(
+            draft=self.unsaid.drafts.get(key, ""),
+            remarks=tuple(self.unsaid.remarks.get(key, ())),
+            left_out=tuple(sorted(self.chosen.excluded_from(key))),
+            answered=tuple(sorted(tick for tick in self.unsaid.answered if tick.startswith(f"{key}/"))),
+        )
+
+    def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
+        """Restore an unfinished review after a restart; newer notes win."""
+        self.unsaid.drafts.setdefault(key, notes.draft)
+        self.unsaid.remarks.setdefault(key, list(notes.remarks))
+        self.chosen.left_out.setdefault(key, set(notes.left_out))
+        self.unsaid.answered.update(notes.answered)
+
+
+def _stale(proposal: Proposal) -> bool:
+    return proposal.state is ProposalState.STALE

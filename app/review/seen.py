@@ -1,0 +1,132 @@
+"""What of a proposal has been seen, line by line; what was seen stays seen when a re-base moves its hunk."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from app.proposals.values.models import Hunk, HunkState
+from app.review.hunk_lines import line_of, number_of
+
+Span = tuple[int, int]
+"""Characters, from, to."""
+
+
+def changed_lines(hunk: Hunk) -> int:
+    """Removed and added lines."""
+    return hunk.old_count + hunk.new_count
+
+
+class SeenLines:
+    """The lines of one proposal that have been on the screen."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        """Paths of files without hunks whose head was drawn."""
+        self.count = 0
+        """How often something came on screen for the first time."""
+        self.lines = 0
+        """Lines that were seen."""
+        self._lines: dict[str, bytearray] = {}
+        """By hunk, one byte for each of its lines: whether all that matters of it was drawn."""
+        self._left: dict[str, int] = {}
+        """By hunk, how many of these are still 0."""
+        self._parts: dict[tuple[str, int], list[Span]] = {}
+        """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+
+    # Taking in
+
+    def note_file(self, path: str) -> None:
+        """The head of a file without hunks was drawn."""
+        if path not in self.files:
+            self.files.add(path)
+            self.count += 1
+
+    def note(self, hunk: Hunk, number: int) -> None:
+        """A line was drawn from its first to its last changed character."""
+        lines = self._lines.get(hunk.id)
+        if lines is None:
+            lines = self._lines[hunk.id] = bytearray(changed_lines(hunk))
+            self._left[hunk.id] = len(lines)
+        if number < len(lines) and not lines[number]:
+            lines[number] = 1
+            self._left[hunk.id] -= 1
+            self._parts.pop((hunk.id, number), None)
+            self.count += 1
+            self.lines += 1
+
+    def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
+        """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
+        if self.is_seen(hunk, number):
+            return
+        before = self._parts.get((hunk.id, number), [])
+        spans = _joined(before, drawn)
+        if spans != before:
+            self._parts[hunk.id, number] = spans
+            self.count += 1
+        if _first_gap(spans, wanted) is None:
+            self.note(hunk, number)
+
+    def inherit(self, whole: Hunk, part: Hunk) -> None:
+        """Copy the seen lines of a hunk to a part that was split off."""
+        for number in range(changed_lines(part)):
+            if self.is_seen(whole, number_of(whole, *line_of(part, number))):
+                self.note(part, number)
+
+    # Asking
+
+    def is_seen(self, hunk: Hunk, number: int) -> bool:
+        """Whether a line was seen."""
+        lines = self._lines.get(hunk.id)
+        return lines is not None and number < len(lines) and bool(lines[number])
+
+    def unseen(self, hunk: Hunk) -> int:
+        """Return how many of its lines were not on the screen."""
+        return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
+
+    def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
+        """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
+        missing = of = 0
+        get = self._left.get
+        for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
+            if hunk.state is HunkState.PENDING and hunk.id not in left_out:
+                lines = hunk.old_count + hunk.new_count
+                left = get(hunk.id)
+                of += lines
+                missing += lines if left is None else left
+        return missing, of
+
+    def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
+        """The first of its lines from `start` on that was not seen."""
+        if start >= changed_lines(hunk):
+            return None
+        lines = self._lines.get(hunk.id)
+        found = start if lines is None else lines.find(0, start)
+        return None if found < 0 else found
+
+    def missing(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
+        """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
+        gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
+        return gap if gap is not None else wanted[0][0] if wanted else 0
+
+
+def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
+    """Return the spans with one more; touching spans are joined."""
+    start, end = new
+    if start >= end:
+        return list(spans)
+    before = [span for span in spans if span[1] < start]
+    after = [span for span in spans if span[0] > end]
+    touching = spans[len(before) : len(spans) - len(after)]
+    if touching:
+        start, end = min(start, touching[0][0]), max(end, touching[-1][1])
+    return [*before, (start, end), *after]
+
+
+def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
+    """Return the first wanted character outside all spans; None if there is none."""
+    for start, end in wanted:
+        at = start
+        for low, high in spans:
+            if low <= at < high:
+                at = high
+        if at < end:
+            return at
+    return None

@@ -1,0 +1,339 @@
+"""Verdicts of decision keys: do it, ask once, or say why not. Pure functions; the review acts on the verdict."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.proposals.text.file_warnings import mode_words
+from app.proposals.values.models import (
+    ON_DISK_WORDS,
+    FileChange,
+    FileOperation,
+    Proposal,
+    ProposalState,
+    partial_state_words,
+)
+from app.proposals.values.pending_paths import is_undecided
+from app.review.review_state import ReviewState, UnseenParts
+from app.text.plural import plural
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionVerbs:
+    """The words of one kind of proposal."""
+
+    approve: str
+    deny: str
+    request: str
+    """To deny and say why."""
+    go_on: str
+    """To approve and let the model go on."""
+    reopen: str
+    """To take back a denial."""
+    again: str
+    """To redo."""
+    states: Mapping[ProposalState, str]
+    titles: Mapping[str, str]
+    """Of actions of the review, where they are called otherwise."""
+
+
+_STATES: Mapping[ProposalState, str] = {
+    ProposalState.PENDING: "waiting",
+    ProposalState.PARTLY_APPROVED: "partly applied",
+    ProposalState.STALE: "stale",
+    ProposalState.APPLIED: "applied",
+    ProposalState.DENIED: "denied",
+    ProposalState.SUPERSEDED: "superseded",
+    ProposalState.UNDONE: "undone",
+    ProposalState.FAILED: "failed",
+}
+
+TO_WRITE = DecisionVerbs(
+    approve="approve",
+    deny="deny",
+    request="request changes",
+    go_on="approve and go on",
+    reopen="reopen",
+    again="apply again",
+    states=_STATES,
+    titles={},
+)
+ON_DISK = DecisionVerbs(
+    approve="keep",
+    deny="take back off the disk",
+    request="take back and say why",
+    go_on="keep and go on",
+    reopen="put back",
+    again="take back again",
+    states={**_STATES, **ON_DISK_WORDS},
+    titles={
+        "approve": "Keep",
+        "approve_and_continue": "Keep and go on",
+        "deny": "Take back",
+        "deny_hunk": "Take hunk back",
+        "request_changes": "Take back, say why",
+    },
+)
+
+
+def verbs(proposal: Proposal) -> DecisionVerbs:
+    """The words for a proposal."""
+    return ON_DISK if proposal.on_disk else TO_WRITE
+
+
+def state_words(proposal: Proposal) -> str:
+    """Return the words for its state."""
+    return partial_state_words(proposal, verbs(proposal).states[proposal.state])
+
+
+ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
+
+
+_QUOTED = 48
+"""Characters of the user's unsent words that a question repeats."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The key does nothing now."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """The key does it after a yes."""
+
+    question: str
+    action: ActionKind
+    subjects: tuple[Proposal, ...]
+    """The proposals as they were when it was asked; the question lapses if one of them changes."""
+    named: tuple[str, ...] = ()
+    """Ids that a bulk approval leaves out unless the user includes them."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the proposals that a plain yes is about."""
+        return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class Proceed:
+    """The key does it at once."""
+
+    action: ActionKind
+    ids: tuple[str, ...]
+
+
+Verdict = Refuse | Confirm | Proceed
+
+
+def approve(
+    state: ReviewState,
+    proposal: Proposal,
+    *,
+    shown: bool,
+    versions: bool,
+    action: Literal["approve", "approve_and_continue"] = "approve",
+    doubts: Sequence[str] = (),
+) -> Verdict:
+    """Return the verdict of `approve` for the shown proposal.
+
+    `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
+    two versions instead.
+    """
+    if not proposal.state.is_pending:
+        return Refuse(f"{proposal.id} is not waiting any more.")
+    if not can_be_approved(proposal):
+        return Refuse(f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}")
+    if versions:
+        return Refuse("This compares two versions; go back to the diff to decide.")
+    if not shown:
+        return Refuse("The diff isn't on screen yet.")
+    part = state.chosen.chosen_part(proposal)
+    if part.is_empty:
+        return Refuse("No hunk is chosen; choose one, or deny the proposal.")
+    reasons = []
+    if unseen := state.unseen_parts(proposal):
+        reasons.append(unseen_words(proposal.id, unseen))
+    deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
+    if doubts:
+        reasons.append(f"{proposal.id}: {', '.join(doubts)}")
+    elif deleted and not proposal.on_disk:
+        reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
+    if red := red_words(state, proposal.id):
+        reasons.append(red)
+    if unfinished := state.unsaid.unsent_part(proposal, part.decided_hunks):
+        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
+    if reasons:
+        return Confirm(f"{_sentence(reasons)} {verbs(proposal).approve.capitalize()}?", action, (proposal,))
+    return Proceed(action, (proposal.id,))
+
+
+def deny(state: ReviewState, proposal: Proposal) -> Verdict:
+    """Return the verdict of `deny` for the shown proposal."""
+    if not proposal.state.is_pending:
+        return Refuse(f"{proposal.id} is not waiting any more.")
+    reasons = []
+    if proposal.on_disk:
+        if not can_be_approved(proposal):
+            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+        reasons += _lost(state, proposal)
+    if unfinished := state.unsaid.unsent_part(proposal):
+        reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
+    if reasons:
+        return Confirm(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
+    return Proceed("deny", (proposal.id,))
+
+
+def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
+    """Return the verdict of sending feedback."""
+    if proposal.on_disk:
+        if not can_be_approved(proposal):
+            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+        if reasons := _lost(state, proposal):
+            return Confirm(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
+    return Proceed("deny", (proposal.id,))
+
+
+def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
+    """Return what a denial removes from the disk that nobody may have seen, or that git does not have."""
+    reasons = []
+    if unseen := state.unseen_parts(proposal):
+        reasons.append(unseen_words(proposal.id, unseen))
+    if new := [
+        change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
+    ]:
+        reasons.append(f"that removes {_listed(new)}, which git does not have")
+    return reasons
+
+
+def _sentence(reasons: Sequence[str]) -> str:
+    said = ", and ".join(reasons)
+    return f"{said[0].upper()}{said[1:]}."
+
+
+def approve_all(state: ReviewState) -> Verdict:
+    """Return the verdict of `approve all`: always a question that names everything doubtful and leaves it out at
+    first."""
+    ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
+    if not ready:
+        return Refuse("Nothing waits that can be approved.")
+    safe = [item for item in ready if not _doubts(state, item)]
+    doubtful = [item for item in ready if _doubts(state, item)]
+    added = sum(state.chosen.chosen_part(item).added for item in safe)
+    removed = sum(state.chosen.chosen_part(item).removed for item in safe)
+    unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
+    parts = []
+    if safe:
+        parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
+        if unseen:
+            parts.append(f"{'; '.join(unseen)}.")
+    if doubtful:
+        named = "; ".join(
+            f"{item.id} ({', '.join((*_doubts(state, item), *_unseen(state, item)))})" for item in doubtful
+        )
+        parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
+    said = _words_go_along(
+        [item.id for item in ready if state.unsaid.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)]
+    )
+    return Confirm(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
+
+
+def deny_all(state: ReviewState) -> Verdict:
+    """Return the verdict of `deny all`: a question if there are several."""
+    ids = tuple(item.id for item in state.waiting)
+    if not ids:
+        return Refuse("Nothing waits.")
+    if len(ids) == 1:
+        return deny(state, state.waiting[0])
+    about = [item.id for item in state.waiting if state.unsaid.feedback_for(item)]
+    said = _words_go_along(about)
+    on_disk = [item.id for item in state.waiting if item.on_disk]
+    taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
+    return Confirm(f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting))
+
+
+def _words_go_along(about: Sequence[str]) -> str:
+    """Return the sentence that the user's words about these go to the model with the decision."""
+    return f" What you wrote about {_listed(about)} goes to the model." if about else ""
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """The beginning of some texts on one line, in quotes."""
+    line = " ".join(" ".join(texts).split())
+    return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
+
+
+def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
+    """Return why a proposal must be named before it is approved with others."""
+    red = red_words(state, proposal.id)
+    return [*caveats(proposal), *([red] if red else [])]
+
+
+def red_words(state: ReviewState, proposal: str) -> str:
+    """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
+    checked = state.checks.get(proposal)
+    return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
+
+
+def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
+    """Return, in a few words, how much of it was never on the screen; empty if nothing."""
+    missing = state.unseen_parts(proposal)
+    if not missing.lines:
+        return [f"{_listed(missing.paths)} never on screen"] if missing else []
+    return [f"{missing.lines:,} of {plural(missing.of, 'changed line')} were never on screen"]
+
+
+def unseen_words(name: str, unseen: UnseenParts) -> str:
+    """`1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
+    files = _listed(unseen.paths)
+    if not unseen.lines:
+        return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
+    whole = f"{unseen.lines:,} of {plural(unseen.of, 'changed line')} of {name}"
+    return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
+
+
+def _listed(items: Sequence[str], most: int = 4) -> str:
+    shown = list(items[:most])
+    if len(items) > most:
+        shown.append(f"{len(items) - most} more")
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
+
+
+def caveats(proposal: Proposal) -> list[str]:
+    """Return why a proposal must be named before it is approved with others."""
+    found: list[str] = []
+    for change in proposal.files:
+        for caveat in change_caveats(change):
+            if caveat not in found:
+                found.append(caveat)
+    return found
+
+
+def change_caveats(change: FileChange) -> list[str]:
+    """The same of one file."""
+    found = []
+    if change.op is FileOperation.DELETE:
+        found.append(f"deletes {change.path}")
+    if change.inexact:
+        found.append(f"inexact match in {change.path}")
+    if change.rebased:
+        found.append(f"re-based {change.path}")
+    if mode := mode_words(change):
+        found.append(f"{mode} of {change.path}")
+    if change.warnings:
+        found.append(f"deceiving text in {change.path}")
+    for denied in dict.fromkeys(hunk.repeat_of for hunk in change.hunks if hunk.repeat_of):
+        found.append(f"repeats in {change.path} what you denied in {denied}")
+    return found
+
+
+def can_be_approved(proposal: Proposal) -> bool:
+    """Whether the state allows it."""
+    return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+
+
+def can_be_asked_anew(proposal: Proposal) -> bool:
+    """Return whether it is stale, so that the model can be told why without the user's words."""
+    return proposal.state is ProposalState.STALE and not proposal.on_disk

@@ -1,0 +1,79 @@
+"""The user's own editor: its command, and a text that is edited with it."""
+
+import asyncio
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+
+
+class EditorFailed(Exception):
+    """There is no editor, or it failed; the message is one line that says what to set."""
+
+
+def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]:
+    """The editor's command: the configured one, then `$VISUAL`, then `$EDITOR`.
+
+    Raises:
+        EditorFailed: none is set, or it cannot be read as a command.
+    """
+    line = configured or environment.get("VISUAL", "") or environment.get("EDITOR", "")
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise EditorFailed(f"The editor's command cannot be read: {error}.") from error
+    if not words:
+        raise EditorFailed("No editor is set: set $EDITOR, or `editor` in the configuration.")
+    return words
+
+
+async def edit_text(
+    command: list[str], text: str, *, name: str, folder: Path, asleep: Callable[[], AbstractContextManager[None]]
+) -> str:
+    """Let the user edit a text in a file with this name; return it as saved.
+
+    Args:
+        command: The editor.
+        text: What is in the file at first.
+        name: Of the file.
+        folder: Where the editor runs.
+        asleep: Gives it the terminal for as long as it runs.
+
+    Raises:
+        EditorFailed: It cannot be started, or it ended with an error.
+    """
+    with ExitStack() as stack:
+        try:
+            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
+            file = Path(made) / (Path(name).name or "text.txt")
+            await asyncio.to_thread(_write, file, text)
+        except OSError as error:
+            why = f"The text can't be written for {command[0]}: {error.strerror}."
+            raise EditorFailed(f"{why} Set TMPDIR to a folder with room.") from error
+        # Read before the terminal is back: what is typed from then on goes on with this text.
+        with asleep():
+            if code := await _run(command, file, folder):
+                raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
+            try:
+                return await asyncio.to_thread(_read, file)
+            except OSError as error:
+                raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
+
+
+async def _run(command: list[str], file: Path, folder: Path) -> int:
+    try:
+        process = await asyncio.create_subprocess_exec(*command, str(file), cwd=folder)
+    except OSError as error:
+        raise EditorFailed(
+            f"{command[0]} cannot be started: {error.strerror}. Set $EDITOR, or `editor` in the configuration."
+        ) from error
+    return await process.wait()
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _read(file: Path) -> str:
+    return file.read_bytes().decode("utf-8", "surrogateescape")

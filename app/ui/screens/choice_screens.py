@@ -1,0 +1,177 @@
+"""Dialogs in which one value is chosen: the gate policy, the theme."""
+
+import asyncio
+from collections.abc import Iterable
+
+from textual import on, work
+from textual.content import Content
+from textual.theme import Theme
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.ui.screens.dialog import Dialog, DialogKey
+from app.ui.themes.first_theme import STANDARD
+from app.ui.themes.theme_files import OWN_THEME_PREFIX
+from widgets.common.input_order import after_input_painted, is_handling_input
+from widgets.common.search_list import Choice, SearchList
+
+_STEPS = (2, 3, 5, 10)
+
+
+class GateScreen(Dialog[tuple[str, int | None]]):
+    """A list of the gate policies."""
+
+    HEADING = "Gate policy"
+    KEYS = (
+        DialogKey("up,down", "choose"),
+        DialogKey("enter", "select"),
+        DialogKey("escape", "cancel"),
+        DialogKey("", "/gate chain N takes any number"),
+    )
+
+    DEFAULT_CSS = """
+    GateScreen {
+        & > #dialog { width: 84; }
+        OptionList { height: auto; margin-top: 1; }
+    }
+    """
+
+    def __init__(self, kind: str, steps: int) -> None:
+        super().__init__(classes="-small")
+        numbers = sorted({*_STEPS, steps}) if kind == "chain" else list(_STEPS)
+        self._choices: list[tuple[str, int | None]] = [("every-edit", None), *(("chain", one) for one in numbers)]
+        self._now = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
+
+    def body(self) -> Iterable[Widget]:
+        """Yield an explanation of the gate and the choices."""
+        yield Static(
+            "When the gate closes, the model must stop and wait for you: it cannot call tools until you decide or "
+            "send a message.",
+            classes="text quiet",
+        )
+        yield OptionList(*(Option(_label(choice, choice == self._now)) for choice in self._choices), markup=False)
+
+    def on_mount(self) -> None:
+        """Begin at the policy in force."""
+        options = self.query_one(OptionList)
+        options.highlighted = self._choices.index(self._now)
+        options.focus()
+
+    @on(OptionList.OptionSelected)
+    def pick(self, event: OptionList.OptionSelected) -> None:
+        """Hand the choice back."""
+        event.stop()
+        self.dismiss(self._choices[event.option_index])
+
+
+def _label(choice: tuple[str, int | None], now: bool) -> Content:
+    kind, steps = choice
+    name = kind if steps is None else f"{kind} {steps}"
+    words = "after each proposal" if steps is None else f"after {steps} proposals in a row"
+    mark = "●" if now else " "
+    return Content.assemble((f"{mark} ", "$text-accent"), (name.ljust(12), "bold"), (words, "$foreground 65%"))
+
+
+_REST = 0.12
+"""Seconds for which the cursor stays on a theme before it is tried on."""
+
+
+class ThemeScreen(Dialog[str]):
+    """signoff's themes, then the user's and Textual's; the highlighted one is previewed."""
+
+    HEADING = "Theme"
+    KEYS = (
+        DialogKey("up,down", "preview"),
+        DialogKey("enter", "select"),
+        DialogKey("escape", "cancel"),
+    )
+
+    DEFAULT_CSS = """
+    ThemeScreen {
+        align: right middle;
+        background: transparent;
+        & > #dialog { width: 52; height: 32; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before = ""
+
+    def body(self) -> Iterable[Widget]:
+        """The list, and a sample in the theme's colours."""
+        yield SearchList("Search themes")
+        yield Static(_SAMPLE, id="theme-sample", classes="text gap")
+
+    def on_mount(self) -> None:
+        """Begin at the theme in force."""
+        self._before = self.app.theme
+        themes = sorted(self.app.available_themes.values(), key=lambda theme: (_rank(theme), theme.name))
+        self.query_one(SearchList).set_choices(
+            [_choice(theme, theme.name == self._before) for theme in themes], self._before
+        )
+        self.say(f"{len(themes)} themes")
+
+    @on(SearchList.Highlighted)
+    def choose(self, event: SearchList.Highlighted) -> None:
+        """Try it on, unless the cursor goes on."""
+        if event.choice is not None and self._before:
+            self._try_on(event.choice.key)
+
+    @work(group="try on", exclusive=True, exit_on_error=False, description="try on a theme")
+    async def _try_on(self, name: str) -> None:
+        """Show it once nothing is typed any more: everything on the screen has other colours then."""
+        await asyncio.sleep(_REST)
+        while is_handling_input(self.app):
+            await after_input_painted(self.app)
+        self.app.theme = name
+        self.query_one("#theme-sample", Static).update(_SAMPLE)
+
+    @on(SearchList.Picked)
+    def keep(self, event: SearchList.Picked) -> None:
+        """Keep it."""
+        if event.choice is not None:
+            self.dismiss(event.choice.key)
+
+    def action_leave(self) -> None:
+        self.app.theme = self._before
+        self.dismiss(None)
+
+
+_SIGNATURE = (STANDARD, "signoff-light")
+
+_SAMPLE = Content("\n").join(
+    [
+        Content.assemble(("● model must wait", "bold $text-warning"), "  ", ("1 waiting", "bold $text-accent")),
+        Content.assemble(
+            (" - ", "$diff-removed-color"), ("low = high()  ", "$foreground on $diff-removed-background")
+        ),
+        Content.assemble((" + ", "$diff-added-color"), ("low = high() / 2", "$foreground on $diff-added-background")),
+        Content.assemble(("link ", "$text-primary"), ("code ", "$text-secondary"), ("quiet", "$foreground 65%")),
+    ]
+)
+
+
+def _rank(theme: Theme) -> tuple[bool, bool, bool]:
+    """signoff's own first, and of these the signature pair; the terminal's colours last."""
+    return (not theme.name.startswith(OWN_THEME_PREFIX), theme.name not in _SIGNATURE, theme.ansi)
+
+
+def _choice(theme: Theme, now: bool) -> Choice:
+    kind = "dark" if theme.dark else "light"
+    label = Content.assemble(
+        ("● " if now else "  ", "$text-accent"),
+        theme.name.ljust(22),
+        (kind.ljust(6), "$foreground 65%"),
+        ("terminal's", "$foreground 65%") if theme.ansi else _swatch(theme),
+    )
+    return Choice(theme.name, label, f"{theme.name} {kind}{' terminal' if theme.ansi else ''}")
+
+
+def _swatch(theme: Theme) -> Content:
+    """A few of its colours on its own background."""
+    palette = theme.to_color_system().generate()
+    colours = ("foreground", "primary", "accent", "success", "error")
+    blocks = [("■ ", f"{palette[name]} on {palette['background']}") for name in colours]
+    return Content.assemble((" ", f"on {palette['background']}"), *blocks)

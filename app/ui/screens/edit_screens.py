@@ -1,0 +1,418 @@
+"""Editors of a proposal before approval: of the text of a file, of the conflicts of a stale one."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+
+from textual import on, work
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
+from app.proposals.values.models import FileVersion
+from app.runtime.user_editor import EditorFailed
+from app.text.deceiving_text import find_deceptive
+from app.text.plural import plural
+from app.text.safe_text import escape_unsafe
+from app.ui.screens.dialog import AskScreen, Dialog, DialogKey
+from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.diff.code_editor import CodeEditor, ConflictEditor
+
+if TYPE_CHECKING:
+    pass
+
+
+class EditorAccess(Protocol):
+    """Opens the user's own editor."""
+
+    async def edit(self, text: str, *, name: str = "message.md") -> str:
+        """Let the user edit a text; return it as saved."""
+        ...
+
+
+class EditScreen(Dialog[bool]):
+    """Editor of a proposed text; the result is True if a changed text was saved into the proposal.
+
+    Args:
+        proposal_id: The proposal.
+        path: The file in it.
+        text: What it would write now.
+        save: Puts another text in its place; raises ProposalError or StorageError.
+        editor: The user's own.
+        line: Where the cursor begins, from 0.
+        vim: Whether the user wants vim's keys.
+    """
+
+    KEYS: ClassVar[tuple[DialogKey, ...]] = (
+        DialogKey("ctrl+s", "save into the proposal, not to disk", "save", priority=True),
+        DialogKey("ctrl+g", "your editor", "external", priority=True),
+        DialogKey("escape", "leave", "leave", priority=True),
+    )
+    DEFAULT_CSS = """
+    EditScreen {
+        CodeEditor { height: 1fr; }
+        #edit-warning { margin-bottom: 1; }
+    }
+    """
+
+    def __init__(
+        self,
+        proposal_id: str,
+        path: str,
+        text: str,
+        save: Callable[[str], Awaitable[None]],
+        editor: EditorAccess,
+        *,
+        line: int = 0,
+        vim: bool = False,
+    ) -> None:
+        super().__init__(classes="-large")
+        self._proposal_id = proposal_id
+        self._path = path
+        self._text = text
+        self._save = save
+        self._editor = editor
+        self._line = line
+        self._vim = vim
+
+    def heading(self) -> str:
+        return f"Edit {self._proposal_id} · {self._path}"
+
+    def body(self) -> Iterable[Widget]:
+        """A warning where the eye would miss something, and the text."""
+        found = find_deceptive(self._text)
+        if found:
+            yield Static(
+                Content(escape_unsafe(f"This text holds {found}.", keep="")),
+                id="edit-warning",
+                classes="text warning",
+            )
+        yield self.make_editor()
+
+    def make_editor(self) -> CodeEditor:
+        """The editor with the text."""
+        return CodeEditor(self._text, self._path)
+
+    def on_mount(self) -> None:
+        """The cursor goes to the line that the user was looking at."""
+        editor = self.query_one(CodeEditor)
+        editor.focus()
+        editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
+        if self._vim:
+            editor.use_vim(lambda mode: self._tell_place())
+        self._tell_place()
+
+    @on(CodeEditor.Changed)
+    @on(CodeEditor.SelectionChanged)
+    def _tell_place(self) -> None:
+        """Show the cursor's position, and whether there is anything to save."""
+        mode = self.query_one(CodeEditor).mode
+        self.say(f"{f'{mode} · ' if mode else ''}{self.place_words()}")
+
+    def place_words(self) -> str:
+        """The words for the frame, after the mode of vim's keys."""
+        row, column = self.query_one(CodeEditor).cursor_location
+        return f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}"
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text is another than the proposed one."""
+        return self.query_one(CodeEditor).source != self._text
+
+    @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
+    async def action_save(self) -> None:
+        """Put the text into the proposal."""
+        from app.proposals.values.proposal_errors import ProposalError
+        from app.storage.storage_errors import StorageError
+
+        if not self.changed:
+            self.dismiss(False)
+            return
+        try:
+            await self._save(self.query_one(CodeEditor).source)
+        except (ProposalError, StorageError) as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        self.dismiss(True)
+
+    @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
+    async def action_external(self) -> None:
+        """Go on in the user's own editor."""
+        await self.edit_outside()
+
+    async def edit_outside(self) -> None:
+        """Edit the text in the user's own editor, and take the result."""
+        area = self.query_one(CodeEditor)
+        try:
+            text = await self._editor.edit(area.source, name=self._path)
+        except EditorFailed as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        if text != area.source:
+            area.source = text
+
+    def action_leave(self) -> None:
+        """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""
+        if self.query_one(CodeEditor).take_escape():
+            return
+        if not self.changed:
+            self.dismiss(False)
+            return
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.dismiss(False)
+
+        question = f"Your changes to {self._path} would be lost; the proposal stays as it was."
+        self.app.push_screen(
+            AskScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
+        )
+
+
+Resolution = str | ConflictSide
+"""The whole text of a file, or the side that is taken as a whole."""
+
+
+class ResolveScreen(EditScreen):
+    """Editor of conflicts; the result is True if a resolution was saved into the proposal.
+
+    Args:
+        conflict: The file.
+        save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceSeen if
+            something else is there now, other ProposalErrors or StorageError.
+        again: Gives the conflict as it is now, with the user's text merged in if there is one.
+        editor: The user's own.
+        unsaved: The user's text, if the conflict is with that.
+        vim: Whether the user wants vim's keys.
+    """
+
+    KEYS = (
+        DialogKey("p", "proposed", "choose('proposed')"),
+        DialogKey("d", "on disk", "choose('disk')"),
+        DialogKey("b", "both", "choose('both')"),
+        DialogKey("e", "edit by hand", "type"),
+        DialogKey("left_square_bracket,right_square_bracket", "conflict", "step(-1)|step(1)"),
+        DialogKey("u", "undo", "take_back"),
+        DialogKey("ctrl+s", "save into the proposal"),
+        DialogKey("ctrl+g", "your editor"),
+        DialogKey("escape", "leave"),
+    )
+    DEFAULT_CSS = """
+    ResolveScreen {
+        #resolve-why { color: $text-warning; }
+        &.-tall #resolve-why { margin-bottom: 1; }
+        &.-short KeyHints { margin-top: 0; }
+        &.-short ConflictEditor { scrollbar-size-horizontal: 0; }
+    }
+    """
+
+    def __init__(
+        self,
+        conflict: FileConflict,
+        save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
+        again: Callable[[UnsavedText | None], Awaitable[FileConflict]],
+        editor: EditorAccess,
+        *,
+        unsaved: UnsavedText | None = None,
+        vim: bool = False,
+    ) -> None:
+
+        def save_text(text: str) -> Awaitable[None]:
+            return save(text, self._conflict.disk)
+
+        super().__init__(conflict.proposal, conflict.path, conflict.text(), save_text, editor, vim=vim)
+        self._conflict = conflict
+        self._save_answer = save
+        self._again = again
+        self._unsaved = unsaved
+        self._side: ConflictSide | None = None
+        """The side that is taken as a whole."""
+
+    @property
+    def _area(self) -> ConflictEditor:
+        return cast(ConflictEditor, self.query_one(CodeEditor))
+
+    @property
+    def _types(self) -> bool:
+        """Whether the keys write."""
+        return not self._area.read_only
+
+    def heading(self) -> str:
+        return f"Resolve {self._proposal_id} · {self._path}"
+
+    def key_hints(self) -> Sequence[KeyHint]:
+        """Return the hints for the current mode."""
+        return self._hints(types=False)
+
+    def body(self) -> Iterable[Widget]:
+        """Why it is stale, and the text."""
+        yield Static(self._why(), id="resolve-why", classes="text")
+        yield from super().body()
+
+    def make_editor(self) -> CodeEditor:
+        """The editor with the conflicts."""
+        return ConflictEditor(self._conflict)
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._show_first)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the user has chosen or written anything."""
+        return self._side is not None or self._unsaved is not None or super().changed
+
+    def place_words(self) -> str:
+        """Return how many conflicts are open."""
+        if self._conflict.whole:
+            labels = self._conflict.labels
+            taken = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
+            return f"taken: {taken[self._side]}" if self._side else "one side is taken as a whole"
+        blocks, here = self._area.blocks, self._area.current_block
+        if here is None:
+            words = "no conflict left, not saved yet"
+        elif len(blocks) == 1:
+            words = "1 conflict open"
+        else:
+            words = f"conflict {blocks.index(here) + 1} of {len(blocks)} open"
+        return f"editing by hand · {words}" if self._types else words
+
+    def action_choose(self, name: str) -> None:
+        """Take a side for the conflict at the cursor, or for the whole file."""
+        self._notice()
+        side = ConflictSide(name)
+        if not self._conflict.whole:
+            if not self._area.choose(side):
+                self.say("no conflict left")
+            return
+        if side is ConflictSide.BOTH:
+            self.say("not both: one side is taken as a whole")
+            return
+        self._side = side
+        (region,) = self._conflict.regions
+        self._area.source = "\n".join(region.lines(side))
+        self._tell_place()
+
+    def action_take_back(self) -> None:
+        """Undo the last choice or edit."""
+        if self._conflict.whole:
+            self._side = None
+            self._area.source = self._conflict.text()
+        else:
+            self._area.undo()
+        self._tell_place()
+
+    def action_step(self, by: int) -> None:
+        self._notice()
+        self._area.step(by)
+
+    def action_type(self) -> None:
+        """Let keys type into the text."""
+        if self._conflict.whole:
+            self.say("take one side; once saved, it can be edited")
+            return
+        self._notice()
+        self._set_typing(types=True)
+
+    def action_leave(self) -> None:
+        """Return from writing to choosing; from choosing close the screen, and ask first if work would be lost."""
+        if self._types and not self._area.take_escape():
+            self._set_typing(types=False)
+        elif not self._types:
+            super().action_leave()
+
+    @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
+    async def action_external(self) -> None:
+        """Go on in the user's own editor, which shows the markers."""
+        if self._conflict.whole:
+            self.say("take one side; once saved, it can be edited")
+        else:
+            await self.edit_outside()
+
+    @work(group="save", exclusive=True, exit_on_error=False, description="save a resolved conflict")
+    async def action_save(self) -> None:
+        """Put the answer into the proposal, unless something is still open."""
+        from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
+        from app.storage.storage_errors import StorageError
+
+        answer = self._answer()
+        if answer is None:
+            return
+        try:
+            try:
+                await self._save_answer(answer, self._conflict.disk)
+            except ChangedSinceSeen as error:
+                await self._begin_again(str(error))
+                return
+        except (ProposalError, StorageError) as error:
+            self.notify(str(error), severity="warning", markup=False)
+            return
+        self.dismiss(True)
+
+    def _answer(self) -> Resolution | None:
+        """Return the user's resolution; None, with a message, if it is not complete."""
+        if self._conflict.whole:
+            if self._side is None:
+                self._notice("Not saved: take one side first.")
+            if self._side is ConflictSide.PROPOSED and self._unsaved is not None:
+                return self._unsaved.text
+            return self._side
+        text = self._area.source
+        if blocks := self._area.blocks:
+            self._area.show_block(blocks[0])
+            self._notice(f"Not saved: {plural(len(blocks), 'conflict')} still open.")
+            return None
+        if (line := self._conflict.stray_marker(text)) >= 0:
+            self._area.move_cursor((line, 0), center=True)
+            self._notice(f"Not saved: line {line + 1} is still a marker of a conflict.")
+            return None
+        return text
+
+    async def _begin_again(self, why: str) -> None:
+        """The file has changed meanwhile: show the conflict with that, and with the user's text."""
+        unsaved = self._unsaved
+        if not self._conflict.whole:
+            unsaved = UnsavedText(self._area.source, self._conflict.disk_text)
+        conflict = await self._again(unsaved)
+        self._conflict, self._unsaved, self._side = conflict, unsaved, None
+        self._text = conflict.text()
+        self._set_typing(types=False)
+        self._area.show_conflict(conflict)
+        self._show_first()
+        if not unsaved:
+            more = "Choose again."
+        elif conflict.regions:
+            more = f"Your text is kept; {plural(len(conflict.regions), 'new conflict')}."
+        else:
+            more = "Your text is kept and fits: look at it, then save again."
+        self._notice(f"{why} {more}")
+
+    def _show_first(self) -> None:
+        self._area.show_block(next(iter(self._area.blocks), None))
+        self._tell_place()
+
+    def _set_typing(self, *, types: bool) -> None:
+        self._area.read_only = not types
+        self._area.highlight_cursor_line = types
+        hints = self.query_one(KeyHints)
+        hints.hints = tuple(self._hints(types=types))
+        hints.refresh(layout=True)
+        self._tell_place()
+
+    def _notice(self, text: str = "") -> None:
+        """Show a notice in place of the reason for the conflict, or the reason again."""
+        self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
+
+    def _why(self) -> Content:
+        conflict = self._conflict
+        why, regions = conflict.reason, len(conflict.regions)
+        if regions and not conflict.whole:
+            why = f"Changed in {plural(regions, 'place')} that {self._proposal_id} changes too"
+        more = f"; {plural(conflict.others, 'more file')}" if conflict.others else ""
+        return Content(escape_unsafe(f"{why}{more}", keep=""))
+
+    def _hints(self, *, types: bool) -> Sequence[KeyHint]:
+        if types:
+            return [*self.hints_of("ctrl+s"), KeyHint("escape", "back to choosing")]
+        if self._conflict.whole:
+            return self.hints_of("p", "d", "u", "ctrl+s", "escape")
+        return [key.hint for key in self.KEYS]

@@ -1,0 +1,253 @@
+"""Shows the output of programs on a proposal: its checks, the user's diff program.
+
+What is on screen here does not count as seen: the diff program may leave out what it likes.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.widget import Widget
+
+from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.git.diff_program import DiffOutput
+from app.ui.context.app_context import AppContext
+from app.ui.screens.dialog import Dialog, DialogKey
+from widgets.common.text_view import TextLine, TextView, parse_coloured_text
+from widgets.diff.diff_search import SearchBar
+
+if TYPE_CHECKING:
+    from app.git.diff_program import DiffOutput
+    from app.proposals.values.models import FileChange
+    from app.runtime.open_workspace import OpenWorkspace
+    from widgets.review.review import Review
+
+
+_SIGNS = {
+    CheckState.PASSED: "✓",
+    CheckState.BROKEN: "!",
+    CheckState.RUNNING: "▸",
+    CheckState.WAITING: "·",
+    CheckState.NOT_ASKED: "·",
+}
+
+
+class ChecksScreen(Dialog[None]):
+    """The kept output of all checks of a proposal, failed ones first."""
+
+    KEYS = (
+        DialogKey("n", "next check", "next"),
+        DialogKey("c", "copy all", "copy"),
+        DialogKey("g,G", "top, end"),
+        DialogKey("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    ChecksScreen {
+        TextView { height: 1fr; }
+    }
+    """
+
+    def __init__(self, checked: ProposalChecks) -> None:
+        super().__init__(classes="-large")
+        self._proposal = checked.proposal
+        self._lines = list(output_lines(checked))
+
+    def heading(self) -> str:
+        return f"Checks of {self._proposal}"
+
+    def body(self) -> Iterable[Widget]:
+        yield TextView()
+
+    def on_mount(self) -> None:
+        view = self.query_one(TextView)
+        view.set_lines(self._lines)
+        view.focus()
+
+    def action_next(self) -> None:
+        """Go to the next check; after the last, to the first."""
+        view = self.query_one(TextView)
+        heads = [number for number, line in enumerate(self._lines) if line.mark]
+        following = [number for number in heads if number > view.first_line]
+        view.go_to_line(following[0] if following and not view.is_at_end else heads[0])
+
+    def action_copy(self) -> None:
+        """All of it."""
+        self.app.copy_to_clipboard("\n".join(line.text for line in self._lines))
+        self.notify("Copied.", timeout=2)
+
+
+def output_lines(checked: ProposalChecks) -> Iterator[TextLine]:
+    """Return the lines of the screen."""
+    for result in sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
+        yield TextLine(
+            ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
+        )
+        yield from _printed(result)
+        yield TextLine((("", ""),))
+
+
+def _printed(result: CheckResult) -> Iterator[TextLine]:
+    outcome = result.outcome
+    if outcome is None:
+        yield TextLine((("not run", "quiet"),))
+        return
+    for line in outcome.output.rstrip("\n").split("\n") if outcome.output.strip() else ():
+        yield TextLine(((line, ""),))
+    if not outcome.output.strip():
+        yield TextLine((("no output", "quiet"),))
+    if result.before is not None and result.before.output.strip():
+        yield TextLine((("Without the proposal:", "heading"),))
+        for line in result.before.output.rstrip("\n").split("\n"):
+            yield TextLine(((line, "quiet"),))
+
+
+RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
+"""Runs the program on a file, by its path, for so many columns."""
+
+
+class ExternalDiffScreen(Dialog[None]):
+    """The output of the diff program for one file at a time."""
+
+    KEYS = (
+        DialogKey("slash", "search", "search"),
+        DialogKey("full_stop,comma", "next, previous match", "match(1)|match(-1)"),
+        DialogKey("right_curly_bracket,left_curly_bracket", "files", "file(1)|file(-1)"),
+        DialogKey("g,G", "top, end"),
+        DialogKey("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    ExternalDiffScreen {
+        TextView { height: 1fr; }
+    }
+    """
+
+    def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
+        """Show the files of `paths` from the one `at` on; `name` is what they are of, and by which program."""
+        super().__init__(classes="-large")
+        self._about = name
+        self._paths = paths
+        self._at = at
+        self._run = run
+
+    def heading(self) -> str:
+        return self._about
+
+    def body(self) -> Iterable[Widget]:
+        """Yield the text and the search field."""
+        yield TextView()
+        yield SearchBar()
+
+    def on_mount(self) -> None:
+        self.query_one(TextView).focus()
+        self.call_after_refresh(self._load)
+
+    @work(group="load", exclusive=True, exit_on_error=False, description="run the diff program")
+    async def _load(self) -> None:
+        view, path = self.query_one(TextView), self._paths[self._at]
+        place = f"{path} · file {self._at + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
+        self.say(f"{place} …")
+        printed = await self._run(path, max(20, view.size.width - 3))
+        lines = await asyncio.to_thread(parse_coloured_text, printed.output)
+        if not printed.output.strip():
+            lines = [] if printed.problem else [TextLine((("It shows no difference.", "quiet"),))]
+        if printed.problem:
+            lines = [TextLine(((printed.problem, ""),), mark="important"), *lines]
+        view.set_lines(lines)
+        self.say(place)
+
+    def action_file(self, by: int) -> None:
+        """The next file, or the one before."""
+        self._at = (self._at + by) % len(self._paths)
+        self._load()
+
+    def action_search(self) -> None:
+        self.query_one(SearchBar).open()
+
+    def action_match(self, by: int) -> None:
+        """Go to the next line that matches, or to the one before."""
+        found, of = self.query_one(TextView).go_to_match(by)
+        if self.query_one(TextView).query_text:
+            self.say(f"match {found} of {of}" if of else "no match")
+
+    @on(SearchBar.Typed)
+    def _look_for(self, event: SearchBar.Typed) -> None:
+        self.query_one(TextView).set_query(event.query)
+
+    @on(SearchBar.Finished)
+    def _end_search(self, event: SearchBar.Finished) -> None:
+        view = self.query_one(TextView)
+        view.focus()
+        view.set_query(event.query)
+        if event.query:
+            self.action_match(1)
+
+
+class ExternalDiffs:
+    """Runs the configured diff program and opens the screen with its output.
+
+    Args:
+        review: Offers the key.
+        runtime: The open workspace.
+        app_context: How work is run and the user is notified or asked.
+    """
+
+    def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:
+        self._review = review
+        self._runtime = runtime
+        self._app_context = app_context
+        self._looked = False
+
+    async def look(self) -> None:
+        """Find out once whether there is a program, so that its key is offered."""
+        if not self._looked:
+            await self._find()
+            self._looked = True
+
+    async def show(self, proposal_id: str, path: str) -> None:
+        """Show a file of a proposal by it; the others of the proposal are a key away."""
+        from app.git.diff_program import HOW_TO_SET
+        from app.proposals.risk.edited_file import sort_by_path
+
+        # Of the proposal that was on the screen when the key was pressed; another may be by now.
+        proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
+        if proposal is None or all(change.path != path for change in proposal.files):
+            return
+        paths = [change.path for change in proposal.files]
+        changes = dict(zip(paths, proposal.files, strict=True))
+        shown = sort_by_path(paths, paths, () if by_path else proposal.order)
+        command = await self._find()
+        if not command:
+            self._review.show_notice(HOW_TO_SET)
+            return
+        run = partial(self._run, command, changes)
+        name = f"{proposal_id} · {command}"
+        await self._app_context.push_screen(ExternalDiffScreen(name, shown, shown.index(path), run))
+
+    async def _find(self) -> str:
+        from app.git.diff_program import external_diff_command
+
+        configured = self._runtime.settings.external_diff
+        command = await asyncio.to_thread(external_diff_command, configured, os.environ)
+        self._review.view.has_external_diff = bool(command)
+        self._review.refresh_bindings()
+        return command
+
+    async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
+        from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
+        from app.proposals.overlay.overlay import Contents
+
+        change, contents = changes[path], Contents(self._runtime.proposals)
+
+        def sides() -> DiffSides:
+            old, new = (None if one is None else contents.get(one) for one in (change.base, change.result))
+            return DiffSides(path, old, new)
+
+        dark = self._review.app.current_theme.dark
+        try:
+            both = await asyncio.to_thread(sides)
+        except KeyError:
+            return DiffOutput("", f"What {path} was is not kept any more.")
+        return await run_external_diff(command, both, width=width, dark=dark, environment=os.environ)

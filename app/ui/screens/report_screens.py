@@ -1,0 +1,316 @@
+"""Dialogs that report findings: of the endpoint, of the reviews of commits, and of the skills."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from textual import work
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from app.attestation.commit_verification import CommitVerification, describe_signers
+from app.attestation.range_verification import VerifiedRange, verify_range
+from app.conversation.payload.token_count import text_tokens
+from app.git.run_git import GitFailed
+from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.values.types import Endpoint
+from app.prompts.skills import Skill, Skills
+from app.runtime.model_connection import LearnedProfiles
+from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.prompt_sources import check_prompt_sources
+from app.sandbox.sandbox_mode import SandboxMode
+from app.text.plural import plural
+from app.text.safe_text import escape_unsafe
+from app.tools.command.sandbox_wording import describe_sandbox
+from app.ui.screens.dialog import Dialog, DialogKey
+from app.workspace.git_repository import folder_in_repository
+from widgets.common.figures import format_thousands
+
+_MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
+_COMMANDS, _LEARNED = "commands", "learned"
+_TITLES = {
+    "reachable": "Reachable",
+    "key": "Key",
+    "model": "Model",
+    "wire": "Wire",
+    "streaming": "Streaming",
+    "usage": "Token counts",
+    "tools": "Tools",
+    "tool_choice": "Closing the gate",
+    "mid_system": "System messages",
+    _LEARNED: "Learned",
+    _COMMANDS: "Commands",
+    "own_commands": "Your commands",
+    "skills": "Skills",
+    "hooks": "Hooks",
+}
+
+
+class DoctorScreen(Dialog[bool]):
+    """Findings about the endpoint; the result is True if the next request should use something learned.
+
+    Args:
+        endpoint: Examined; what is learned of it goes into the runtime's store.
+    """
+
+    HEADING = "Doctor"
+    KEYS = (
+        DialogKey("r", "check again", "again"),
+        DialogKey("escape", "close"),
+    )
+
+    DEFAULT_CSS = """
+    DoctorScreen {
+        & > #dialog { width: 92; }
+        VerticalScroll { height: auto; }
+        &.-short > #dialog { height: 100%; }
+        &.-short VerticalScroll { height: 1fr; }
+        #doctor-summary { min-height: 1; }
+    }
+    """
+
+    def __init__(self, runtime: OpenWorkspace, endpoint: Endpoint) -> None:
+        super().__init__(classes="-small")
+        self._runtime = runtime
+        self._endpoint = endpoint
+        self._found: dict[str, EndpointCheck] = {}
+        self._learned = False
+
+    def body(self) -> Iterable[Widget]:
+        address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
+        with VerticalScroll():
+            yield Static(Content(address), id="doctor-address", classes="text quiet")
+            yield Static(id="doctor-checks", classes="text gap")
+            yield Static(id="doctor-summary", classes="text gap")
+
+    def on_mount(self) -> None:
+        self.action_again()
+
+    def action_again(self) -> None:
+        """Examine from the start."""
+        self._found = {}
+        self.query_one("#doctor-summary", Static).update("")
+        self._draw(busy=True)
+        self._examine()
+
+    @work(group="examine", exclusive=True, exit_on_error=False, description="examine the endpoint")
+    async def _examine(self) -> None:
+        begun = time.monotonic()
+        summary = self.query_one("#doctor-summary", Static)
+        cache = LearnedProfiles(self._runtime.sessions)
+        try:
+            profile = await asyncio.to_thread(
+                resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None
+            )
+            probe = await self._runtime.sandbox.probe()
+            for check in await asyncio.to_thread(lambda: list(check_prompt_sources(self._runtime))):
+                self._found[check.name] = check
+            self._found[_COMMANDS] = EndpointCheck(
+                _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
+            )
+            async for finding in examine(self._endpoint, profile):
+                match finding:
+                    case EndpointCheck():
+                        self._found[finding.name] = finding
+                        self._draw(busy=True)
+                    case Diagnosis():
+                        await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
+                        self._found[_LEARNED] = await asyncio.to_thread(learned_check, cache, self._endpoint)
+                        self._learned = True
+                        summary.update(describe_diagnosis(finding))
+        except Exception as error:
+            summary.update(
+                Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
+            )
+        self._draw(busy=False)
+        self.say(f"{time.monotonic() - begun:.1f} s")
+
+    def _draw(self, *, busy: bool) -> None:
+        rows: list[Content] = []
+        waiting = busy
+        own = [name for name in self._found if name not in (*CHECKS, _LEARNED, _COMMANDS)]
+        for name in (*CHECKS, _LEARNED, _COMMANDS, *own):
+            title = _TITLES.get(name, name).ljust(18)
+            check = self._found.get(name)
+            if check is not None:
+                mark, style = _MARKS[check.ok]
+                rows.append(
+                    Content.assemble((f"{mark} ", style), (title, "bold"), escape_unsafe(check.detail, keep=""))
+                )
+            elif waiting:
+                rows.append(
+                    Content.assemble(("… ", "$text-accent"), (title, "bold"), ("examining", "$foreground 65%"))
+                )
+                waiting = False
+            else:
+                rows.append(Content.styled(f"  {title}", "$foreground 65%"))
+        self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
+
+    def action_leave(self) -> None:
+        self.dismiss(self._learned)
+
+
+def describe_diagnosis(diagnosis: Diagnosis) -> Content:
+    """Return the conclusion of the findings, in the words of the list."""
+    if not diagnosis.usable:
+        return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
+    unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
+    if not unsure:
+        return Content.styled("Everything works.", "bold $text-success")
+    return Content.assemble(
+        ("signoff works with this endpoint. ", "bold $text-success"),
+        (f"It works around what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
+    )
+
+
+_QUIET = "$foreground 65%"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreviewedFiles:
+    """Changes of the branch that no review covers."""
+
+    base: str
+    """The commit before the branch."""
+    paths: Sequence[str]
+    """From the workspace."""
+
+
+class VerifyScreen(Dialog[UnreviewedFiles]):
+    """Shows the commits of the branch that its upstream lacks; the result is the files that the user wants to
+    review."""
+
+    HEADING = "Verify"
+    KEYS = (
+        DialogKey("r", "review what is not covered", "review"),
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    VerifyScreen {
+        VerticalScroll { height: auto; max-height: 1fr; }
+        VerticalScroll Static { height: auto; }
+    }
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(classes="-small")
+        self._root = root
+        self._unreviewed: UnreviewedFiles | None = None
+
+    def body(self) -> Iterable[Widget]:
+        yield Static("Verifying…", id="verify-summary", classes="text")
+        with VerticalScroll():
+            yield Static(id="verify-commits", classes="text gap")
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+        self._verify()
+
+    def action_review(self) -> None:
+        """Close the screen and stage the uncovered changes, to be kept or reverted."""
+        if self._unreviewed is not None:
+            self.dismiss(self._unreviewed)
+
+    @work(group="verify", exclusive=True, exit_on_error=False, description="verify the branch")
+    async def _verify(self) -> None:
+        summary = self.query_one("#verify-summary", Static)
+        try:
+            verified = await asyncio.to_thread(verify_range, self._root, "", time.time())
+        except GitFailed as error:
+            summary.update(Content.styled(escape_unsafe(str(error), keep=""), "$text-error"))
+            return
+        style = "bold $text-success" if verified.covered else "bold $text-error"
+        summary.update(Content.styled(escape_unsafe(verified.summary, keep=""), style))
+        rows = [row for commit in verified.commits for row in _commit_rows(commit)]
+        self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
+        self._unreviewed = self._find_unreviewed(verified)
+
+    def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
+        folder = folder_in_repository(self._root)
+        lead = f"{folder}/" if folder else ""
+        paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
+        here = sorted(path.removeprefix(lead) for path in paths if path.startswith(lead))
+        return UnreviewedFiles(verified.base, here) if here and verified.base else None
+
+
+def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
+    mark, style = ("✓", "$text-success") if commit.covered else ("✗", "$text-error")
+    exempt = f"  {commit.exempt}" if commit.exempt else ""
+    yield Content.assemble(
+        (f"{mark} ", style),
+        (f"{commit.commit[:7]} ", _QUIET),
+        (escape_unsafe(commit.subject, keep=""), "bold"),
+        (exempt, _QUIET),
+    )
+    for file in commit.files:
+        sign, style = ("✓", "$text-success") if file.covered else ("✗", "$text-error")
+        words = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
+        yield Content.assemble(
+            (f"  {sign} ", style),
+            escape_unsafe(file.path, keep=""),
+            (f"  {escape_unsafe(words, keep='')}", _QUIET),
+        )
+
+
+class SkillsScreen(Dialog[None]):
+    """A read-only list of skills.
+
+    Args:
+        skills: As their files are now.
+        told: Those that the model of the open session knows; None without a session.
+    """
+
+    HEADING = "Skills"
+    KEYS = (
+        DialogKey("up,down,pageup,pagedown", "scroll"),
+        DialogKey("escape", "close"),
+    )
+    DEFAULT_CSS = """
+    SkillsScreen {
+        VerticalScroll { height: auto; max-height: 1fr; }
+        VerticalScroll Static { height: auto; }
+    }
+    """
+
+    def __init__(self, skills: Skills, told: Skills | None) -> None:
+        super().__init__(classes="-small")
+        self._skills = skills
+        self._told = told
+
+    def body(self) -> Iterable[Widget]:
+        """Yield each skill with its description, then the errors."""
+        yield Static(_skill_summary(self._skills, self._told), classes="text quiet")
+        with VerticalScroll():
+            for skill in self._skills.by_name.values():
+                yield Static(_skill_row(skill), classes="text gap")
+            for problem in self._skills.problems:
+                yield Static(Content(escape_unsafe(problem, keep="")), classes="text warning gap")
+
+    def on_mount(self) -> None:
+        self.query_one(VerticalScroll).focus()
+
+
+def _skill_row(skill: Skill) -> Content:
+    return Content("\n").join(
+        [
+            Content.styled(escape_unsafe(skill.name, keep=""), "bold $text-accent"),
+            Content(escape_unsafe(skill.description, keep="")),
+            Content.styled(escape_unsafe(skill.where, keep=""), "$foreground 65%"),
+        ]
+    )
+
+
+def _skill_summary(skills: Skills, told: Skills | None) -> Content:
+    if not skills.by_name:
+        return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
+    tokens = text_tokens(skills.prompt_text())
+    said = f"{plural(len(skills.by_name), 'skill')}: about {format_thousands(tokens)} tokens of each request."
+    if told is not None and told.prompt_text() != skills.prompt_text():
+        said += " This session uses the skills from when it was opened; /new loads the present ones."
+    return Content(said)

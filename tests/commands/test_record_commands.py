@@ -1,0 +1,549 @@
+"""What the command line says of the record and for a commit."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+
+from app.agent.decision_service import approval_event, decision_event
+from app.cli.decision_commands import _MARKER
+from app.cli.main import main
+from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
+from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
+from app.proposals.values.origin import Origin
+from app.runtime import workspace_recovery
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.sandbox.captured_changes import IgnoredPath
+from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
+
+ROOT = Path(__file__).resolve().parents[2]
+LINES = "".join(f"line {number}\n" for number in range(40))
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace in which P1 was approved whole and P2 in part."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    root = tmp_path / "ws"
+    root.mkdir()
+    text = "".join(f"line {number}\n" for number in range(40))
+    (root / "a.txt").write_text(text)
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("b.txt", "b\n")
+    runtime.service.approve(runtime.service.stage(draft, "new").id)
+    draft = runtime.service.draft("session")
+    draft.write("a.txt", text.replace("line 3\n", "three\n").replace("line 33\n", "thirty-three\n"))
+    runtime.service.approve(runtime.service.stage(draft, "edit").id, ["1"])
+    runtime.close()
+    monkeypatch.chdir(root)
+    return root
+
+
+def harm(root: Path) -> None:
+    runtime = open_runtime(root, {}, {})
+    with runtime.database.transaction() as connection:
+        connection.execute("UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'P1', 'P9') AS BLOB)")
+    runtime.close()
+
+
+def test_a_sound_record_says_so_and_what_has_changed_since(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "b.txt").write_text("mine\n")
+    assert main(["log", "--verify"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith("2 decisions, each as it was recorded.")
+    assert shown[1:] == ["1 of 2 files on disk hold the bytes that were signed last.", "  b.txt has changed since P1"]
+
+
+def test_a_broken_record_names_the_entry_and_exits_with_3(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    harm(root)
+    assert main(["log", "--verify", "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert [one["number"] for one in document["broken"]] == [1]
+    assert main(["log", "--verify"]) == 3
+    assert "Entry 1 is not what was written" in capsys.readouterr().err
+
+
+def alter(root: Path, *statements: str) -> None:
+    """Change the database beside the program."""
+    runtime = open_runtime(root, {}, {})
+    with runtime.database.transaction() as connection:
+        for statement in statements:
+            connection.execute(statement)
+    runtime.close()
+
+
+def told(root: Path) -> None:
+    """P1 and P2 with their events, P3 denied with words."""
+    runtime = open_runtime(root, {}, {})
+    workspace_recovery.record_unrecorded_decisions(runtime, patience=-1)
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
+    runtime.sessions.record_decision(decision_event(denied, Decision.DENIED, feedback="not this"))
+    runtime.close()
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        ("""UPDATE decisions SET body = replace(body, '"approved"', '"denied"')""", "Row 1 of the table decisions"),
+        ("UPDATE decisions SET body = '{'", "Row 1 of the table decisions cannot be read"),
+        ("DELETE FROM decisions WHERE proposal = 'P1'", "approved of P1 is gone"),
+        ("""UPDATE proposals SET body = replace(body, '"applied"', '"denied"')""", "Proposal P1 is not as"),
+        ("UPDATE proposals SET state = 'denied' WHERE number = 1", "columns of proposal P1"),
+    ],
+)
+def test_log_names_mismatches(root: Path, capsys: pytest.CaptureFixture[str], harm: str, named: str) -> None:
+    told(root)
+    before = printed(capsys, "log", "--json")
+    assert [line["decision"] for line in before] == ["approved", "partly_approved", "denied"]
+    assert main(["log", "--verify"]) == 0
+    alter(root, harm)
+    capsys.readouterr()
+    after = printed(capsys, "log", "--json")
+    assert [{**line, "feedback": "", "words_lost": False} for line in after] == [
+        {**line, "feedback": ""} for line in before
+    ]
+    assert main(["log", "--verify"]) == 3
+    assert named in capsys.readouterr().err
+    assert main(["log", "--verify", "--json"]) == 3
+    assert any(named in line for line in json.loads(capsys.readouterr().out)["differences"])
+
+
+def test_words_that_are_not_those_that_were_said_are_not_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(root)
+    assert printed(capsys, "log", "--json")[-1]["feedback"] == "not this"
+    alter(root, "UPDATE decisions SET body = replace(body, 'not this', 'yes this')")
+    line = printed(capsys, "log", "--json")[-1]
+    assert (line["feedback"], line["words_lost"]) == ("", True)
+    assert main(["log"]) == 0
+    assert "words were said that are not kept as they were" in capsys.readouterr().out
+    assert main(["export", "P3", "--review"]) == 0
+    assert "yes this" not in capsys.readouterr().out.partition("## Denied")[2]
+    assert main(["log", "--verify"]) == 3
+    assert "other words than those of entry" in capsys.readouterr().err
+
+
+def test_decisions_made_before_the_record_are_entered_once(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(root)
+    before = printed(capsys, "log", "--json")
+    version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
+    alter(root, "DELETE FROM record", "DELETE FROM record_ends", f"PRAGMA user_version={version}")
+    after = printed(capsys, "log", "--json")
+    assert [(one["proposal"], one["decision"], one["feedback"], one["files"]) for one in after] == [
+        (one["proposal"], one["decision"], one["feedback"], one["files"]) for one in before
+    ]
+    assert main(["log", "--verify"]) == 0
+    assert "0 decisions, and 3 of an earlier version" in capsys.readouterr().out
+    assert main(["trailers", "P1"]) == 3
+    assert "P1 was decided before the record was kept" in capsys.readouterr().err
+    alter(root, """UPDATE decisions SET body = replace(body, '"approved"', '"denied"')""")
+    assert main(["log", "--verify"]) == 3
+
+
+def test_an_emptied_record_is_not_called_empty(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(root)
+    alter(root, "DELETE FROM record", "DELETE FROM record_ends")
+    assert main(["log", "--verify"]) == 3
+    assert "tells of a decision that the record does not have: approved of P1" in capsys.readouterr().err
+
+
+def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trailers", "P1", "P2"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "Assisted-by: signoff",
+        "Reviewed-in: signoff P1 (1/1 hunks)",
+        "Reviewed-in: signoff P2 (1/2 hunks)",
+    ]
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    name = runtime.service.stage(draft, "waits").id
+    runtime.close()
+    assert main(["trailers", name]) == 3
+    assert f"{name} has written nothing" in capsys.readouterr().err
+
+
+def test_pruned_content_is_named_as_gone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime = open_runtime(root, {}, {})
+    session = runtime.sessions.create()
+    draft = runtime.service.draft(session.id)
+    draft.write("d.txt", "d\n")
+    staged = runtime.service.stage(draft, "waits")
+    told = ProposalStaged(
+        proposal=staged.id, summary="waits", files=tuple(one.stat for one in staged.files), calls=()
+    )
+    runtime.sessions.append(session.id, [UserMessage(text="hello"), told])
+    with runtime.database.transaction() as connection:
+        connection.execute("DELETE FROM blobs")
+    runtime.close()
+    assert main(["export", "P2", "--review"]) == 3
+    assert "The contents of P2 were pruned" in capsys.readouterr().err
+    assert main(["export", session.id]) == 0
+    assert "hello" in capsys.readouterr().out
+
+
+class Page(HTMLParser):
+    """The text of a page, its elements, and whether each that was opened was closed."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.words: list[str] = []
+        self.styles: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+        if self.open[-1:] == ["style"]:
+            self.styles.append(data)
+
+
+def reviewed(root: Path) -> None:
+    """P3, approved in part over a red check, with a comment, the rest denied with words; its texts are hostile."""
+    runtime = open_runtime(root, {}, {})
+    runtime.service.deny("P2")
+    text = (root / "a.txt").read_text()
+    draft = runtime.service.draft("session")
+    changed = text.replace("line 9\n", "</td><script>alert(1)</script>\n").replace("line 30\n", "no\n")
+    draft.write("a.txt", changed)
+    name = runtime.service.stage(draft, "Take <b>this</b>").id
+    comment = LineComment(path="a.txt", line=10, side="new", quote="+x", text="Why\n```\nthis?")
+    red = DecisionContext(through="app", unseen_lines=1, unseen_files=("a.txt",), checks=(RED,))
+    done = runtime.service.approve(name, ["1"], comments=[comment], circumstances=red)
+    runtime.sessions.record_decision(approval_event(done, comments=(comment,)))
+    session = runtime.sessions.create(title="t").id
+    asked = SideQuestion(
+        uid="q", proposal=name, path="a.txt", hunk="h", number=2, picked="+no\n+```", text="# Is <i>this</i> safe?"
+    )
+    answer = SideAnswer(question="q", proposal=name, text="# Yes\n```\nit <u>is</u>", model="m", state="truncated")
+    runtime.sessions.append(session, [asked, answer])
+    done = runtime.service.deny(name, None, "Not \u202ethe rest")
+    runtime.sessions.record_decision(decision_event(done, Decision.DENIED, feedback="Not \u202ethe rest"))
+    runtime.close()
+
+
+RED = CheckFact(name="tests", state="failed", words="1 failed, 0 before")
+
+
+def test_a_review_page_is_self_contained_and_escapes_its_text(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review", "--format", "html"]) == 0
+    source = capsys.readouterr().out
+    page = Page(source)
+    assert page.open == [] and not page.tags & {"script", "img", "link", "iframe", "b1"}
+    assert not re.search(r"(?:src|href)=", source)
+    text = "".join(page.words)
+    order = ["Take <b>this</b>", "hunks approved 1", "1 changed line never on screen (a.txt)", "1 failed, 0 before"]
+    order += ["denied 2", "</td><script>alert(1)</script>", "Why\n```\nthis?"]
+    order += ["Asked aside", "Lines of hunk 2 of P3 in a.txt", "+no\n+```", "# Is <i>this</i> safe?"]
+    order += ["m answered (truncated)", "# Yes\n```\nit <u>is</u>"]
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+    assert "\u202e" not in source and "Denied: hunk 2" in text
+    assert "prefers-color-scheme:light" in source
+
+
+def test_a_page_may_do_nothing_but_be_styled_by_its_own_style(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review", "--format", "html"]) == 0
+    page = Page(capsys.readouterr().out)
+    [style] = page.styles
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    [policy] = [each["content"] for tag, each in page.elements if each.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    allowed = {name: values for name, *values in (part.split() for part in policy.split(";"))}
+    assert allowed == {
+        "default-src": ["'none'"],
+        "style-src": [f"'sha256-{digest}'"],
+        "base-uri": ["'none'"],
+        "form-action": ["'none'"],
+    }
+    names = [tag for tag, _ in page.elements]
+    assert names.index("meta") < names.index("style"), "it holds for what follows it"
+    assert not any("style" in attributes for _, attributes in page.elements)
+    assert "@import" not in style and "url(" not in style
+
+
+def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reviewed(root)
+    assert main(["export", "P3", "--review"]) == 0
+    text = capsys.readouterr().out
+    assert "> Why\n> ```\n> this?" in text
+    assert "## Asked aside\n\n### Lines of hunk 2 of P3 in a.txt, " in text
+    assert "> # Is <i>this</i> safe?\n\nm answered (truncated):\n\n> # Yes\n> ```\n> it <u>is</u>" in text
+    assert "- tests: 1 failed, 0 before" in text
+    fences = re.findall(r"^(`{3,})", text, re.MULTILINE)
+    assert len(fences) % 2 == 0
+    assert main(["export", "P3", "--review", "--format", "json"]) == 2
+    assert main(["export", "latest", "--format", "html"]) == 2
+
+
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose workspace lies in a folder of it; a model's edits on three files, two were taken."""
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    top = tmp_path / "repository"
+    root = top / "sub folder"
+    root.mkdir(parents=True)
+    git(top, "init", "--quiet", "-b", "main")
+    for name, value in (("user.name", "Ann"), ("user.email", "ann@example.org")):
+        git(top, "config", name, value)
+    (root / "a file.txt").write_text(LINES)
+    (root / "mine.txt").write_text("mine\n")
+    git(top, "add", "--all")
+    git(top, "commit", "--quiet", "-m", "start")
+    runtime = open_runtime(root, {}, {})
+
+    def stage(path: str, text: str) -> str:
+        draft = runtime.service.draft("s1")
+        draft.origin = Origin(model="gpt-9", host="models.example:8443", session="s1")
+        draft.write(path, text)
+        return runtime.service.stage(draft, "summary").id
+
+    first = LINES.replace("line 3\n", "three\n").replace("line 33\n", "33\n")
+    runtime.service.approve(stage("a file.txt", first), ["1"])
+    runtime.service.deny("P1", None, "not so")
+    second = (root / "a file.txt").read_text().replace("line 10\n", "ten\nand a half\n")
+    runtime.service.approve(stage("a file.txt", second))
+    runtime.service.approve(stage("new.txt", "new\nfile\n"))
+    runtime.service.undo(stage_and_approve(runtime, stage))
+    runtime.close()
+    (root / "mine.txt").write_text("mine too\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+def stage_and_approve(runtime: OpenWorkspace, stage: Callable[[str, str], str]) -> str:
+    name = stage("gone.txt", "gone\n")
+    runtime.service.approve(name)
+    return name
+
+
+def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(committed: Path) -> None:
+    hook = committed.parent / ".git/hooks/prepare-commit-msg"
+    hook.parent.mkdir(exist_ok=True)
+    script = committed.parent.parent / "hook.py"
+    program = shlex.join([sys.executable, str(script)])
+    hook.write_text(f'#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {program} "$PWD/$1" "{committed}"\n')
+    script.write_text(
+        "import sys\nfrom app.cli.main import main\n"
+        "sys.exit(main(['trailers', '--staged', '--into', sys.argv[1], '--workspace', sys.argv[2]]))\n"
+    )
+    hook.chmod(0o755)
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
+    assert git(committed, "log", "-1", "--format=%(trailers)").strip() == "", "what else is staged is not in it"
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert git(committed, "log", "-1", "--format=%(trailers:unfold)").strip().splitlines() == [
+        "Assisted-by: signoff:gpt-9",
+        "Reviewed-in: signoff P1 (1/2 hunks)",
+        "Reviewed-in: signoff P2 (1/1 hunks)",
+        "Reviewed-in: signoff P3 (1/1 hunks)",
+    ]
+
+
+def test_where_the_record_is_empty_trailers_of_commits_are_not_confirmed(
+    committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "other"))
+    assert main(["log", "--verify"]) == 0, "no commit names a review"
+    git(committed, "commit", "--quiet", "-m", "work", "-m", "Reviewed-in: signoff P1 (1/2 hunks)", "--", "mine.txt")
+    reviewed_commit = git(committed, "rev-parse", "HEAD").strip()
+    git(committed, "commit", "--quiet", "--allow-empty", "-m", "Reviewed-in: signoff P2 is in the subject alone")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", str(committed.parent), str(clone))
+    monkeypatch.chdir(clone)
+    capsys.readouterr()
+    assert main(["log", "--verify"]) == 3
+    shown = capsys.readouterr()
+    assert (
+        f"trailers of commits name reviews ({reviewed_commit[:12]})" in shown.err
+        and "nothing has been" not in shown.out
+    )
+    assert main(["log", "--verify", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
+
+
+def test_notes_give_git_ai_exactly_the_approved_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert main(["notes", "--git-ai"]) == 0
+    assert "3 decisions on 2 files" in capsys.readouterr().out
+    document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
+    assert [one["proposal"] for one in document["decisions"]] == ["P1", "P2", "P3"]
+    assert all(one["who"] == "Ann <ann@example.org>" for one in document["decisions"])
+    for path in ("a file.txt", "new.txt"):
+        results = [file["result"] for one in document["decisions"] for file in one["files"] if file["path"] == path]
+        assert results[-1] == git(committed, "rev-parse", f"HEAD:sub folder/{path}").strip()
+    assert "denied" not in json.dumps(document) and "not so" not in json.dumps(document)
+    assert document["decisions"][0]["hunks"] == {"approved": [1], "of": 2}
+    attested, _, about = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
+    (prompt,) = json.loads(about)["prompts"].items()
+    assert attested.splitlines() == [
+        '"sub folder/a file.txt"',
+        f"  {prompt[0]} 4,11-12",
+        '"sub folder/new.txt"',
+        f"  {prompt[0]} 1-2",
+    ]
+    assert (
+        prompt[1]["agent_id"] == {"tool": "signoff", "id": "P1", "model": "gpt-9"} or prompt[1]["agent_id"]["model"]
+    )
+
+
+def test_a_commit_unknown_to_the_record_gets_no_note(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git(committed, "commit", "--quiet", "-m", "only mine", "--", "mine.txt")
+    assert main(["notes"]) != 0
+    assert "nothing was noted" in capsys.readouterr().err
+    assert git(committed, "for-each-ref", "refs/notes") == ""
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """The JSON that a command prints."""
+    main([*words])
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("more", [(), ("--verify",)])
+def test_log_fits_its_schema(committed: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
+    printed(capsys, "undo", "P3", "--json")
+    schema = printed(capsys, "log", *more, "--schema")
+    validator = Draft202012Validator(schema)
+    validator.check_schema(schema)
+    document = printed(capsys, "log", *more, "--json")
+    assert document
+    assert [error.message for error in validator.iter_errors(document)] == []
+    fields = [schema, *schema["$defs"].values()]
+    assert any("description" in field for part in fields for field in part.get("properties", {}).values())
+    one = document if more else document[0]
+    for harmed in ({**one, "more": 1}, dict(list(one.items())[1:])):
+        assert list(validator.iter_errors(harmed if more else [harmed]))
+
+
+def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed(capsys, "undo", "P3", "--json")
+    *_, line = printed(capsys, "log", "--json")
+    assert line["origin"]["host"] == "models.example:8443"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_record_says_how_a_command_that_decided_was_called(
+    terminal: bool, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an agent's variables it has the names; their values may be keys."""
+    for name in [name for name in os.environ if _MARKER.fullmatch(name)]:
+        monkeypatch.delenv(name)
+    for name in ("CLAUDECODE", "CODEX_SANDBOX", "AIDER_OPENAI_API_KEY", "EDITOR"):
+        monkeypatch.setenv(name, "hunter2")
+    monkeypatch.setattr("os.isatty", lambda descriptor: terminal)
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    assert runtime.service.stage(draft, "waits").id == "P3"
+    runtime.close()
+    for words in (["undo", "P1"], ["redo", "P1"], ["deny", "P3"], ["undo", "P3"], ["approve", "P3", "--force"]):
+        assert main([*words, "--json"]) == 0
+    capsys.readouterr()
+    earlier, lines = (found := printed(capsys, "log", "--json"))[:2], found[2:]
+    assert [line["caller"] for line in earlier] == [None, None]
+    assert [line["decision"] for line in lines] == ["undone", "redone", "denied", "reopened", "approved"]
+    for line in lines:
+        told = line["caller"]
+        assert told["agent_variables"] == ["AIDER_OPENAI_API_KEY", "CLAUDECODE", "CODEX_SANDBOX"]
+        assert (told["stdin_is_terminal"], told["stdout_is_terminal"]) == (terminal, terminal)
+        assert told["parent"] == Path(f"/proc/{os.getppid()}/comm").read_text().strip()
+    assert main(["log"]) == 0
+    called = ("in" if terminal else "without") + " a terminal, AIDER_OPENAI_API_KEY, CLAUDECODE, CODEX_SANDBOX set)"
+    assert capsys.readouterr().out.count(called) == len(lines)
+    assert main(["export", "P3", "--review"]) == 0
+    assert called.removesuffix(")") in capsys.readouterr().out
+    assert main(["log", "--verify"]) == 0
+    runtime = open_runtime(root, {}, {})
+    kept = [
+        *runtime.database.rows("SELECT CAST(body AS TEXT) FROM record"),
+        *runtime.database.rows("SELECT body FROM proposals"),
+    ]
+    runtime.close()
+    assert "hunter2" not in str(kept) and "CLAUDECODE" in str(kept)
+
+
+def test_a_note_says_how_a_command_that_decided_was_called(
+    committed: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    printed(capsys, "undo", "P3", "--json")
+    printed(capsys, "redo", "P3", "--json")
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    assert main(["notes"]) == 0
+    document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
+    callers = {one["proposal"]: one["caller"] for one in document["decisions"]}
+    assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
+
+
+def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    git(committed, "add", "--all")
+    git(committed, "commit", "--quiet", "-m", "the model's")
+    runtime = open_runtime(committed, {}, {})
+    with runtime.database.transaction() as connection:
+        connection.execute("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
+    runtime.close()
+    noted = printed(capsys, "notes", "--git-ai", "--json")
+    assert (noted["files"], noted["lines"]) == (2, 2)
+    attested, _, _ = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
+    assert attested.splitlines()[0] == '"sub folder/new.txt"'
+
+
+def test_writes_besides_are_shown_wherever_the_proposal_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime = open_runtime(root, {}, {})
+    draft = runtime.service.draft("session")
+    draft.write("c.txt", "c\n")
+    draft.ignored.extend((IgnoredPath("node_modules/", 312, 2), IgnoredPath("app\x1b[2J.log", 1)))
+    assert runtime.service.stage(draft, "waits").id == "P3"
+    runtime.close()
+    words = "also written, ignored by git: node_modules/, 312 files, 2 removed; app"
+    lines = [
+        {"path": "node_modules/", "written": 312, "removed": 2},
+        {"path": "app\x1b[2J.log", "written": 1, "removed": 0},
+    ]
+    assert printed(capsys, "proposals", "--json")[-1]["ignored"] == lines
+    assert printed(capsys, "show", "P3", "--json")["ignored"] == lines
+    assert main(["proposals"]) == 0 and words in capsys.readouterr().out
+    printed(capsys, "deny", "P3", "--json")
+    assert printed(capsys, "log", "--json")[-1]["ignored"] == lines
+    for command in (["log"], ["export", "P3", "--review"], ["export", "P3", "--review", "--format", "html"]):
+        assert main(command) == 0
+        out = capsys.readouterr().out
+        # Into a file goes a patch with all its bytes.
+        assert words in out and ("\x1b" not in out or command[-1] == "--review")

@@ -1,0 +1,228 @@
+"""`signoff proposals --json --watch`, and the editors' examples of the documentation over it."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from tests.terminal.terminal import signoff_command, terminal_environment
+
+pytestmark = pytest.mark.timeout(120)
+EDITORS = (Path(__file__).resolve().parents[2] / "docs" / "editors.md").read_text(encoding="utf-8")
+PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"
+OTHER = "--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n+new\n"
+PATIENCE = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (root := tmp_path / "workspace").mkdir()
+    (root / "a.txt").write_text("one\n")
+    return root
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """With a command `signoff` on the path, as editors call it."""
+    programs = folder.parent / "programs"
+    programs.mkdir(exist_ok=True)
+    command = " ".join(signoff_command())
+    (programs / "signoff").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (programs / "signoff").chmod(0o755)
+    found = terminal_environment(folder.parent / "home")
+    return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
+
+
+def run(folder: Path, *arguments: str, stdin: str = "") -> None:
+    subprocess.run(
+        signoff_command(*arguments), cwd=folder, env=environment(folder), input=stdin, text=True, check=True,
+        capture_output=True,
+    )  # fmt: skip
+
+
+class Lines:
+    """The lines of a process, as they come."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self._found: Queue[str] = Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._found.put(line)
+
+    def next(self) -> str:
+        return self._found.get(timeout=PATIENCE)
+
+    def until(self, text: str) -> str:
+        while text not in (line := self.next()):
+            pass
+        return line
+
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.next())
+        return found
+
+
+@contextmanager
+def started(folder: Path, *command: str) -> Iterator[Lines]:
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+    )
+    try:
+        yield Lines(process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def watching(folder: Path) -> "Any":
+    return started(folder, *signoff_command("proposals", "--json", "--watch"))
+
+
+def test_what_waits_is_told_and_then_each_change(folder: Path) -> None:
+    run(folder, "stage", stdin=PATCH)
+    with watching(folder) as watch:
+        first = watch.document()
+        assert (first["change"], first["waiting"], first["proposal"]["id"]) == ("waiting", 1, "P1")
+        run(folder, "stage", stdin=OTHER)
+        second = watch.document()
+        assert (second["change"], second["waiting"], second["proposal"]["files"][0]["path"]) == ("staged", 2, "b.txt")
+        run(folder, "approve", "P1")
+        third = watch.document()
+        assert (third["change"], third["decision"], third["proposal"]["state"]) == ("decided", "approved", "applied")
+        run(folder, "deny", "P2")
+        assert (fourth := watch.document())["decision"] == "denied" and fourth["waiting"] == 0
+        run(folder, "undo", "P2")
+        assert watch.document()["decision"] == "reopened"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it(folder: Path, number: signal.Signals) -> None:
+    run(folder, "stage", stdin=PATCH)
+    with watching(folder) as watch:
+        watch.document()
+        watch.process.send_signal(number)
+        assert watch.process.wait(PATIENCE) == 128 + number
+
+
+def test_it_ends_once_nobody_reads_although_nothing_happens(folder: Path) -> None:
+    ours, theirs = os.pipe()
+    command = signoff_command("proposals", "--json", "--watch")
+    run(folder, "stage", stdin=PATCH)
+    process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=theirs, stderr=subprocess.PIPE)
+    os.close(theirs)
+    try:
+        assert os.read(ours, 1) == b"{"
+        os.close(ours)
+        assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_it_goes_with_json_alone(folder: Path) -> None:
+    done = subprocess.run(
+        signoff_command("proposals", "--watch"), cwd=folder, env=environment(folder), capture_output=True, check=False
+    )
+    assert done.returncode == 2
+
+
+def example(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", EDITORS, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_example_for_neovim_is_short() -> None:
+    assert len(example("lua").splitlines()) <= 60
+
+
+@pytest.mark.skipif(shutil.which("nvim") is None, reason="needs nvim")
+def test_neovim_shows_what_waits(folder: Path) -> None:
+    plugin = folder.parent / "signoff.lua"
+    told = folder.parent / "told"
+    plugin.write_text(
+        example("lua")
+        + f"""
+local file = io.open("{told}", "a")
+local function note()
+  local names = vim.tbl_map(function(one) return vim.fn.bufname(one.bufnr) .. " " .. one.text end, vim.fn.getqflist())
+  file:write((vim.g.signoff_waiting or 0) .. ": " .. table.concat(names, "; ") .. "\\n")
+  file:flush()
+end
+vim.fn.timer_start(50, note, {{ ["repeat"] = -1 }})
+"""
+    )
+    run(folder, "stage", stdin=PATCH)
+    command = ("sh", "-c", f"nvim --headless --clean -c 'luafile {plugin}' & tail -n +1 -F {told} 2>/dev/null")
+    with started(folder, *command) as editor:
+        try:
+            assert editor.until("1: ") == "1: a.txt P1 +1 -1 Patch: a.txt +1 -1\n"
+            run(folder, "stage", stdin=OTHER)
+            assert "b.txt P2 +1 -0" in editor.until("2: ")
+            run(folder, "deny", "P1", "P2")
+            assert editor.until("0: ") == "0: \n"
+        finally:
+            subprocess.run(["pkill", "-P", str(editor.process.pid)], check=False)
+
+
+STAND_IN = """
+const Module = require("node:module");
+const told = (kind) => (text) => console.log(kind + ": " + text);
+const vscode = {
+  StatusBarAlignment: { Left: 1 }, DiagnosticSeverity: { Information: 2 },
+  Range: class {}, Diagnostic: class { constructor(range, message) { this.message = message; } },
+  Uri: { joinPath: (base, path) => base.fsPath + "/" + path },
+  workspace: { workspaceFolders: [{ uri: { fsPath: process.cwd() } }] },
+  languages: { createDiagnosticCollection: () => {
+    const kept = new Map();
+    return { clear: () => kept.clear(), get: (uri) => kept.get(uri), dispose: () => {},
+      set: (uri, marks) => { kept.set(uri, marks); console.log("mark: " + marks.map((one) => one.message)); } };
+  } },
+  window: {
+    createStatusBarItem: () => ({
+      show() { console.log("bar: " + this.text); }, hide: () => console.log("no bar"), dispose: () => {},
+    }),
+    showInformationMessage: told("said"), showWarningMessage: told("warned"), showErrorMessage: told("failed"),
+  },
+  commands: { registerCommand: () => ({ dispose: () => {} }) },
+};
+const load = Module._load;
+Module._load = (name, ...more) => (name === "vscode" ? vscode : load(name, ...more));
+const context = { subscriptions: [] };
+require(process.argv[2]).activate(context);
+process.stdin.on("end", () => context.subscriptions.forEach((one) => one.dispose())).resume();
+"""
+"""What VS Code gives an extension, as far as the example uses it."""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path) -> None:
+    assert json.loads(example("json"))["main"] == "./extension.js"
+    (extension := folder.parent / "extension.js").write_text(example("js"))
+    (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
+    run(folder, "stage", stdin=PATCH)
+    with started(folder, "node", str(stand_in), str(extension)) as editor:
+        assert editor.until("bar") == "bar: signoff 1\n"
+        assert editor.until("mark") == "mark: P1 +1 -1: Patch: a.txt +1 -1\n"
+        run(folder, "stage", stdin=OTHER)
+        assert "said: P2 waits: " in editor.until("said")
+        run(folder, "deny", "P1", "P2")
+        assert editor.until("no bar")
+        assert editor.process.stdin is not None
+        editor.process.stdin.close()
+        assert editor.process.wait(PATIENCE) == 0

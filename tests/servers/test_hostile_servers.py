@@ -1,0 +1,534 @@
+"""A server that is a program and misbehaves is an error line and nothing else, and nothing of it is left."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversation.events import CallOutcome
+from app.mcp_client import mcp_connection, server_program
+from app.mcp_client import tool_listing as listing
+from app.mcp_client.configured_servers import WriteAccess
+from app.mcp_client.mcp_connection import ConnectionLost
+from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.tool_listing import LONGEST, MOST_LINES
+from app.sandbox.sandbox_mode import SandboxMode
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from tests.forking import Forking
+from tests.servers.stage import YES, Stage, player, stage
+from tests.unit.tools.processes import new_mark
+from tests.waiting import until
+from tests.wire.server import WireServer
+
+ROOT = Path(__file__).resolve().parents[2]
+SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True); found['said'] = 'spawned'"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that are met soon."""
+    monkeypatch.setattr(server_program, "LONGEST_MESSAGE", 2**20)
+    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**17)
+
+
+async def run(on: Stage, code: str) -> str:
+    """Have the server run Python in a call."""
+    return await on.say(("play__run", {"code": code}))
+
+
+HABITS = {
+    "dies": ("os._exit(3)", "exit code 3"),
+    "is killed": ("import signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9"),
+    "hangs": ("time.sleep(3600)", "its time limit"),
+    "stops listening": ("sys.stdin.close(); os.close(0); time.sleep(3600)", "its time limit"),
+    "closes its output": ("os.close(1); time.sleep(3600)", "can't be used"),
+    "writes a line without end": ("while True: sys.stdout.write('x' * 65536)", "a line of more than"),
+    "floods with notifications": ("while True: send({'method': 'notifications/x'})", "nobody asked for"),
+    "floods with questions": (
+        "while True: send({'id': 'r', 'method': 'sampling/createMessage'})",
+        "nobody asked for",
+    ),
+    "floods with answers": ("while True: send({'id': 12345678, 'result': {}})", "nobody asked for"),
+    "floods with next to nothing": (
+        "for _ in range(20_000): sys.stdout.write('x\\n')\nfound['said'] = 'well'",
+        "nobody asked for",
+    ),
+    "floods with empty lines": ("while True: sys.stdout.write('\\n' * 1000)", "nobody asked for"),
+    "floods with no JSON": ("while True: sys.stdout.write('nope\\n')", "nobody asked for"),
+    "says a thousand things at once": ("sys.stdout.write(json.dumps([[]] * 2000) + '\\n')", "messages at once"),
+    "answers with a list": ("sys.stdout.write('[1]\\n'); sys.stdout.flush(); os._exit(0)", "exit code 0"),
+}
+
+
+@pytest.mark.parametrize("habit", HABITS)
+async def test_misbehaviour_is_a_line_and_restarts_it(habit: str, wire: WireServer, tmp_path: Path) -> None:
+    code, told = HABITS[habit]
+    seconds = 1.5 if "time limit" in told or "can't be used" in told else 60
+    async with stage(wire, tmp_path, {"play": player(timeout=seconds)}) as on:
+        await on.ready("play")
+        assert told in await run(on, code)
+        assert on.results[-1].outcome is CallOutcome.ERROR
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_a_server_that_never_reads(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**26)
+    monkeypatch.setattr(server_program, "MOST_UNREAD", 2**16)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
+        assert "it reads nothing of what it is told" in said
+
+
+async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = json.loads
+
+    def broken(text: str, **more: Any) -> Any:
+        if "poisoned" in str(text):
+            raise ZeroDivisionError
+        return loads(text, **more)
+
+    async with stage(wire, tmp_path, {"play": player(timeout=20)}) as on:
+        await on.ready("play")
+        monkeypatch.setattr(json, "loads", broken)
+        assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
+
+
+async def test_what_it_asks_of_the_user_in_its_answer_is_an_error(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
+        assert "it asks for input of the user, which signoff does not offer" in said
+        assert on.results[-1].failed
+
+
+async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server = on.server("play")
+        await server.stop()
+        with pytest.raises(ConnectionLost, match="it is not running"):
+            await server.call(server.tools[0], {"text": "x"})
+
+
+@pytest.mark.layer
+async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, tmp_path: Path) -> None:
+    go = tmp_path / "shared/go"
+    async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:
+        await on.ready("play")
+        session = on.host.session
+        assert session is not None
+        code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)"
+        wire.turn(calls=[("play__run", {"code": code})])
+        await session.send("Sleep.")
+        await until(lambda: "sleeps" in on.server("play").log.lines)
+        session.interrupt()
+        await session.wait_until_idle()
+        go.touch()
+        assert await run(on, "found['said'] = 'well'") == "well"
+        methods = [each.get("method") for each in on.played]
+        assert (methods.count("ping"), methods.count("initialize")) == (1, 1)
+
+
+@pytest.mark.layer
+async def test_a_lost_layer_is_a_line_and_the_next_call_gets_another(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, "found['said'] = 'well'") == "well"
+        lose_layer(on)
+        assert "its layer could not be laid: No such file or directory" in await run(on, "found['said'] = 'well'")
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+@pytest.mark.layer
+async def test_what_it_has_written_on_a_layer_that_is_lost_is_told(wire: WireServer, tmp_path: Path) -> None:
+    go = tmp_path / "shared/go"
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
+        await until(lambda: "run" in on.called)
+        lose_layer(on)
+        go.touch()
+        assert "What it has written can't be read: No such file or directory" in await saying
+
+
+def lose_layer(on: Stage) -> None:
+    """Take away what the server has written, as whoever clears a temporary folder does."""
+    (upper,) = on.host.runtime.dirs.runs.rglob("upper")
+    upper.rename(upper.with_name("lost"))
+
+
+async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path) -> None:
+    missing = {"command": "no-such-program-here"}
+    servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
+    async with stage(wire, tmp_path, servers) as on:
+        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
+        assert "exit code 1" in on.server("dies").problem
+        assert "I would rather not." in on.server("dies").log.lines
+        assert "no program 'no-such-program-here'" in on.server("missing").problem
+        assert "${NOT_SET} is not set" in on.server("unset").problem
+        await on.say()
+        assert not [name for name in on.offered if "__" in name]
+
+
+async def test_what_cannot_be_started_is_a_line(wire: WireServer, tmp_path: Path) -> None:
+    nobody = "~no-such-user-here/x"
+    servers = {
+        "cwd": player(cwd=nobody),
+        "home": {"command": nobody},
+        "nul": {"command": "a\0b"},
+        "argument": player("a\0b"),
+    }
+    async with stage(wire, tmp_path, servers) as on:
+        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
+        assert f"there is no folder '{nobody}'" in on.server("cwd").problem
+        assert f"there is no program '{nobody}'" in on.server("home").problem
+        assert "there is no program" in on.server("nul").problem
+        assert "could not be started: embedded null byte" in on.server("argument").problem
+
+
+async def test_a_failing_start_has_an_end(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("with a s3cret")
+
+    monkeypatch.setattr("shutil.which", broken)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.until(lambda: on.server("play").state is ServerState.FAILED)
+        assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
+
+
+async def test_a_server_that_ends_when_ready_is_restarted_once(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
+        await on.until(lambda: bool(on.server("play").tools))
+        said = await on.say(("play__echo", {"text": "x"}))
+        assert "can't be used" in said
+        assert len([each for each in on.played if each["method"] == "initialize"]) <= 4
+
+
+async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player("starts once")}) as on:
+        await on.ready("play")
+        server, servers = on.server("play"), on.host.mcp.servers
+        assert servers is not None
+        await run(on, "os._exit(3)")
+        wire.turn(calls=[("play__echo", {"text": "x"})])
+        wire.say("Done after all.")
+        assert on.host.session is not None
+        await on.host.session.send("Again.")
+        await on.until(lambda: server.state is ServerState.STARTING)
+        await servers.set_switch(server, on=False)
+        await on.host.session.wait_until_idle()
+        assert "it is switched off" in on.results[-1].text
+        assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
+
+
+async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server, servers = on.server("play"), on.host.mcp.servers
+        assert servers is not None
+        await asyncio.gather(servers.set_switch(server, on=False), servers.set_switch(server, on=True))
+        assert servers.is_switched_on(server)
+        await on.ready("play")
+        await asyncio.gather(servers.restart(server), servers.set_switch(server, on=False))
+        assert server.state is ServerState.OFF
+        await servers.restart(server)
+        assert server.state is ServerState.OFF
+
+
+async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        server, stopping = on.server("play"), []
+
+        def switch_off(asked: Confirmation) -> ConfirmationAnswer:
+            stopping.append(asyncio.ensure_future(server.stop()))
+            return YES
+
+        on.answers = switch_off
+        assert "it is switched off" in await on.say(("play__echo", {"text": "x"}))
+        await stopping[0]
+        assert server.state is ServerState.OFF
+        assert on.called == []
+
+
+async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        listing = on.server("play").listing
+
+        def change(asked: Confirmation) -> ConfirmationAnswer:
+            listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
+            return YES
+
+        on.answers = change
+        assert "Not called: the server play says or takes something else by now" in await on.say(
+            ("play__echo", {"text": "x"})
+        )
+        assert on.called == []
+
+
+async def test_tools_that_change_during_listing_are_listed_again(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
+        await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
+
+
+STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
+
+
+@pytest.mark.layer
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
+async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await run(on, STRANGER.format(mark := new_mark()))
+        await until(lambda: states(mark) == "S")
+        server = on.server("play")
+        async with server.read_changes() as layer:
+            assert layer is not None
+            assert states(mark) == "T"
+        await until(lambda: states(mark) == "S")
+        with pytest.raises(asyncio.CancelledError):
+            async with server.read_changes():
+                raise asyncio.CancelledError
+        await until(lambda: states(mark) == "S")
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+@pytest.mark.layer
+async def test_writes_outside_of_calls_are_named_and_dropped(wire: WireServer, tmp_path: Path) -> None:
+    go = tmp_path / "shared/go"
+    code = f"""
+import threading
+def late():
+    while not Path({str(go)!r}).exists():
+        time.sleep(0.01)
+    Path("late.txt").write_text("x")
+    print("late", file=sys.stderr, flush=True)
+threading.Thread(target=late).start()
+Path("now.txt").write_text("x")
+"""
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await run(on, code)
+        go.touch()
+        await until(lambda: "late" in "".join(on.server("play").log.lines))
+        proposal = on.host.runtime.proposals.recent()[0]
+        assert [change.path for change in proposal.files] == ["now.txt"]
+        said = await on.say(("play__echo", {"text": "x"}))
+        assert said == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
+        assert await on.say(("play__echo", {"text": "y"})) == "y"
+        assert not (on.root / "late.txt").exists()
+
+
+@pytest.mark.layer
+async def test_what_it_writes_before_it_answers_with_an_error_is_staged(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
+        assert "ZeroDivisionError" in said
+        assert '"status": "staged"' in said
+        assert on.results[-1].failed
+        assert [each.path for each in on.host.runtime.proposals.recent()[0].files] == ["half.txt"]
+
+
+async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        session = on.host.session
+        assert session is not None
+        wire.turn(calls=[("play__sleep", {})])
+        await session.send("Sleep.")
+        await until(lambda: "sleeps" in on.server("play").log.lines)
+        session.interrupt()
+        await session.wait_until_idle()
+        assert on.results[-1].outcome is CallOutcome.ABORTED
+        assert await run(on, "found['said'] = 'well'") == "well"
+
+
+async def test_a_flood_on_its_log_is_bounded_and_costs_no_answer(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"
+        code = f"{flood}; found['said'] = 'well'"
+        assert await run(on, code) == "well"
+        lines = on.server("play").log.lines
+        assert len(lines) <= MOST_LINES + 1
+        assert all(len(line) <= LONGEST and "\x1b" not in line for line in lines)
+
+
+async def test_what_would_drive_a_terminal_is_taken_out(wire: WireServer, tmp_path: Path) -> None:
+    evil = "\x1b]0;title\x07\x1b[31mred\u202e\u200b"
+    tools = [{"name": "give", "description": evil, "inputSchema": {"properties": {"a": {"description": evil}}}}]
+    environment = {"TOOLS": json.dumps({"tools": tools})}
+    async with stage(wire, tmp_path, {"play": player(env=environment)}) as on:
+        said = await on.say(("play__give", {"content": [{"type": "text", "text": f"{evil}\nhello"}]}))
+        assert said == "red\nhello"
+        offered = json.dumps(wire.last.body["tools"])
+        assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
+
+
+async def test_the_question_says_what_its_arguments_hide(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.say(("play__echo", {"text": "safe\u202eevil"}))
+        assert "bidirectional control" in on.asked[0].notes[0]
+        assert on.asked[0].detail == "echo\ntext: safe\u202eevil"
+
+
+async def test_lines_that_are_no_messages_are_kept_as_its_log(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
+        assert {"Welcome!", '{"broken": '.strip()} <= {line.strip() for line in on.server("play").log.lines}
+
+
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "anything"])
+async def test_what_it_asks_of_the_user_is_declined(method: str, wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
+        reply = json.loads(await run(on, ask))
+        assert reply["id"] == "r1"
+        assert reply["error"]["code"] == -32601
+        roots = "send({'id': 2, 'method': 'roots/list'}); found['said'] = sys.stdin.readline()"
+        assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
+
+
+@pytest.mark.layer
+async def test_a_server_of_the_generation_without_a_greeting_is_spoken_to(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player("stateless")}) as on:
+        assert await on.say(("play__echo", {"text": "hello"})) == "hello"
+        meta = on.played[-1]["params"]["_meta"]
+        assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
+
+
+async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, tmp_path: Path) -> None:
+    fewer = "TOOLS[:] = [each for each in TOOLS if each['name'] != 'echo']"
+    change = f"{fewer}; send({{'method': 'notifications/tools/list_changed'}})"
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        await on.say(
+            ("play__run", {"code": change}), ("play__run", {"code": "time.sleep(0.5)"}), ("play__echo", {"text": "x"})
+        )
+        first, *others = [request.body["tools"] for request in wire.requests]
+        assert all(each == first for each in others)
+        assert "has no tool echo any more" in on.results[-1].text
+        await on.say()
+        assert "play__echo" not in on.offered
+
+
+@pytest.mark.layer
+async def test_changed_list_is_reread(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "_SOON", 0.0)
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        await on.ready("play")
+        await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")
+        await on.until(lambda: len(on.server("play").tools) == 5)
+        for _ in range(3):
+            await run(on, "pass")
+        assert [message.get("method") for message in on.played].count("tools/list") == 2
+
+
+async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
+    mark = new_mark()
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        assert await run(on, SPAWN.format(mark)) == "spawned"
+        await until(lambda: running(mark))
+    assert not running(mark)
+    assert not zombies()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
+@pytest.mark.parametrize("ways", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
+async def test_it_ends_with_signoff(processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path) -> None:
+    mark, (ours, theirs) = new_mark(), socket.socketpair()
+    words = ("tests.servers.killed", str(tmp_path), mark, *ways)
+    process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
+    with ours, ours.makefile("rb") as told:
+        assert told.readline() == b"ready\n"
+        await until(lambda: running(mark))
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    await until(lambda: not running(mark))
+
+
+async def test_without_a_layer_it_cannot_write_and_the_question_says_so(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
+        path = on.root / "new.txt"
+        said = await on.say(("play__write", {"path": str(path), "text": "x"}))
+        if await on.server("play").write_access() is WriteAccess.READ_ONLY:
+            assert "PermissionError" in said
+            assert not path.exists()
+            assert on.asked[0].notes[0] == "This server can read your files, and can't write to them."
+        else:
+            assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+
+
+async def test_what_was_allowed_with_a_layer_is_asked_for_again_without_one(wire: WireServer, tmp_path: Path) -> None:
+    forms = []
+    for layer in (True, False):
+        async with stage(wire, tmp_path, {"play": player(layer=layer)}) as on:
+            await on.say(("play__echo", {"text": "x"}))
+            forms.append(on.asked[0].form)
+    assert forms[0] != forms[1]
+
+
+async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
+        await on.say(("play__echo", {"text": "x\u202e"}))
+        assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+        assert "bidirectional control" in on.asked[0].notes[1]
+    async with stage(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
+        assert "Plan mode" in await on.say(("play__echo", {"text": "x"}))
+        assert on.asked == []
+
+
+async def test_no_secret_of_signoff_reaches_it(wire: WireServer, tmp_path: Path) -> None:
+    secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "LC_PLAIN": "seen"}
+    given = player(env={"GIVEN": "${MY_TOKEN}"})
+    async with stage(wire, tmp_path, {"play": given}, environment=secrets) as on:
+        variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
+        assert "OPENAI_API_KEY" not in variables
+        assert "MY_TOKEN" not in variables
+        assert (variables["GIVEN"], variables["LC_PLAIN"]) == ("t0p", "seen")
+
+
+def running(argument: str) -> bool:
+    """Whether there is a `sleep` with this argument."""
+    wanted = f"sleep\0{argument}\0".encode()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if (folder / "cmdline").read_bytes() == wanted and b"State:\tZ" not in (
+                    folder / "status"
+                ).read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
+
+
+def states(argument: str) -> str:
+    """What the `sleep` with this argument is doing, by the kernel's letter; empty if there is none."""
+    wanted = f"sleep\0{argument}\0".encode()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                if (folder / "cmdline").read_bytes() == wanted:
+                    return (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+    return ""
+
+
+def zombies() -> list[str]:
+    """Children of this process that nobody has buried."""
+    own = f"\nPPid:\t{os.getpid()}\n"
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                status = (folder / "status").read_text()
+            except OSError:
+                continue
+            if own in status and "State:\tZ" in status:
+                found.append(status)
+    return found

@@ -1,0 +1,108 @@
+"""Images in the results of servers' tools: shown to the model where the protocol has room for them, else told."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversation.events import Pruned, ToolResult
+from app.conversation.payload.token_count import message_tokens
+from app.images.image_files import load_attachments
+from app.images.mentions import find_mentions
+from app.storage.pruning import prune
+from tests.oracles.reading import images, images_of_results
+from tests.servers.stage import Stage, player, stage
+from tests.unit.images.pictures import png
+from tests.wire.endpoints import OBEYS
+from tests.wire.server import WireServer
+from tests.wire.vendors import NOT_THERE
+
+PICTURE = png(300, 200)
+SHOT: tuple[str, dict[str, Any]] = (
+    "play__give",
+    {"content": [{"type": "image", "data": base64.b64encode(PICTURE).decode()}]},
+)
+SHOWING = ["anthropic", "responses"]
+
+
+def opened(wire: WireServer, folder: Path, name: str, **flags: Any) -> Any:
+    """A session on one wire; nothing else is spoken there."""
+    wire.wires = {each: None if each == name else NOT_THERE for each in wire.wires}
+    return stage(wire, folder, {"play": player()}, wire=name, behaviour=OBEYS, **flags)
+
+
+def result_of(on: Stage) -> ToolResult:
+    return on.results[-1]
+
+
+@pytest.mark.parametrize("name", SHOWING)
+async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, name) as on:
+        assert await on.say(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
+        (image,) = result_of(on).images
+        assert images_of_results(wire.last.body) == [PICTURE]
+        # Nobody says that the user has sent it.
+        assert images(wire.last.body) == []
+        await on.say(text="And now?")
+        assert images_of_results(wire.last.body) == [PICTURE]
+        session = on.host.session
+        assert session is not None
+        await session.log.append(Pruned(images=(result_of(on).id,)))
+        await on.say(text="And now?")
+        assert images_of_results(wire.last.body) == []
+        assert "Not shown to you, to make room in the context" in json.dumps(wire.last.body)
+        # What no session names any more goes, and this is named.
+        with on.host.runtime.database.transaction() as connection:
+            connection.execute("UPDATE blobs SET added = 0")
+        prune(on.host.runtime.database, on.host.runtime.name, before=0.0)
+        assert on.host.runtime.proposals.blob(image.sha256) == PICTURE
+
+
+async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "chat") as on:
+        await on.say(SHOT)
+        assert "image_url" not in json.dumps(wire.last.body)
+        (told,) = [each["content"] for each in wire.last.body["messages"] if each["role"] == "tool"]
+        first, second = told.split("\n")
+        assert first == result_of(on).text
+        assert second.startswith("[Not shown to you, since this protocol has no place for an image")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": [{"type": "tool_result", "content": [{"type": "image", "source": {"data": "x" * 100_000}}]}]},
+        {"type": "function_call_output", "output": [{"type": "input_image", "image_url": "x" * 100_000}]},
+    ],
+)
+def test_an_image_counts_by_its_pixels_wherever_it_stands(message: dict[str, Any]) -> None:
+    assert message_tokens(message) < 100
+
+
+async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "chat") as on:
+        (on.root / "shot.png").write_bytes(png(9, 9))
+        session, runtime = on.host.session, on.host.runtime
+        assert session is not None
+
+        async def meant(_: object) -> bool:
+            return True
+
+        sent = await load_attachments(
+            runtime.workspace, runtime.proposals.put_blobs, find_mentions("@shot.png"), "chat", meant
+        )
+        wire.say("I see.")
+        await session.send("Look at @shot.png", images=sent)
+        await session.wait_until_idle()
+        ten = ("play__give", {"content": SHOT[1]["content"] * 10})
+        await on.say(ten, ten)
+        assert images(wire.last.body) == [("image/png", png(9, 9))]
+
+
+async def test_a_model_that_takes_none_is_told_so(wire: WireServer, tmp_path: Path) -> None:
+    async with opened(wire, tmp_path, "anthropic", profile={"images_supported": False}) as on:
+        await on.say(SHOT)
+        assert images_of_results(wire.last.body) == []
+        assert "Not shown to you, since this model takes no images" in json.dumps(wire.last.body)

@@ -1,0 +1,302 @@
+"""The review and the chat as lines, in a real terminal that can do no more: what it prints, asks and decides."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.forking import Forking
+from tests.terminal.terminal import Terminal, running, running_signoff, signoff_command, terminal_environment
+from tests.wire.bench import FILE, edit
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.timeout(120)
+
+AT_HUNK = "[y,n,s,e,c,r,q,u,p,j,x,?]"
+BOTH = "[y,r,u,j,x,?]"
+SURELY = "[y/N]"
+OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n"
+TWO_HUNKS = """--- a/a.txt
++++ b/a.txt
+@@ -1,3 +1,4 @@
+ one
+-two
++TWO
++two and a half
+ three
+@@ -8,3 +9,3 @@
+ eight
+-nine
++NINE
+ ten
+"""
+DELETION = "--- a/gone.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-gone\n"
+
+
+class Transcript:
+    """A program that prints lines: each answer is given once its question has been printed, and could be read."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self._read = 0
+
+    @property
+    def text(self) -> str:
+        """All that was printed."""
+        return self.terminal.raw.decode().replace("\r\n", "\n")
+
+    def wait_for(self, text: str) -> str:
+        """Wait until a text is printed behind what was waited for before; return what came until then."""
+        self.terminal.wait_until(lambda: text in self.text[self._read :], f"{text!r} to be printed")
+        start, self._read = self._read, self.text.index(text, self._read) + len(text)
+        return self.text[start : self._read]
+
+    def answer(self, question: str, answer: str) -> str:
+        """Answer a question as a person does who reads it first; return what was printed before."""
+        before = self.wait_for(question)
+        self.terminal.settle(0.7)
+        self.terminal.type(f"{answer}\r")
+        return before
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (root := tmp_path / "workspace").mkdir()
+    (root / "a.txt").write_text(OLD)
+    (root / "gone.txt").write_text("gone\n")
+    return root
+
+
+def run(folder: Path, *arguments: str, stdin: str = "") -> str:
+    """What a command prints in a pipe."""
+    environment = terminal_environment(folder.parent / "home")
+    command = signoff_command(*arguments)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def plain(processes: Forking, folder: Path, *arguments: str, **variables: str) -> Iterator[Transcript]:
+    environment = terminal_environment(folder.parent / "home", **{"TERM": "dumb", **variables})
+    with running_signoff(processes, *arguments, folder=folder, environment=environment) as terminal:
+        yield Transcript(terminal)
+
+
+def states(folder: Path) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in json.loads(run(folder, "proposals", "--all", "--json"))}
+
+
+def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain") as review:
+        first = review.answer(AT_HUNK, "y")
+        second = review.answer(AT_HUNK, "n")
+        assert (folder / "a.txt").read_text() == OLD
+        review.answer(BOTH, "y")
+        review.wait_for("Nothing else waits for you.")
+        assert review.terminal.wait_for_exit() == 0
+        assert b"\x1b" not in review.terminal.raw
+    assert "-two\n+TWO\n+two and a half\n" in first and "-nine\n+NINE\n" in second
+    assert "P1: hunk 2 of 2, a.txt, line 10; 1 yes; 5 of 5 changed lines printed." in second
+    assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\ntwo and a half\n")
+    assert states(folder) == {"P1": "applied"}
+
+
+def test_what_was_typed_before_a_question_was_printed_decides_nothing(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain") as review:
+        # Whole lines, and one that is begun: the first is the answer to no question, the last is not its end.
+        review.terminal.type("y\ry\ry\ry")
+        review.wait_for("Not taken, since it was typed before this question: y y y")
+        review.wait_for(AT_HUNK)
+        review.terminal.settle(0.7)
+        review.terminal.type("\r")
+        review.wait_for("? lists the keys.")
+        # In one piece: only its first line answers the question that is there.
+        review.wait_for(AT_HUNK)
+        review.terminal.settle(0.7)
+        review.terminal.type("y\ry\ry\r")
+        review.wait_for("Not taken, since it was typed before this question: y y")
+        review.answer(AT_HUNK, "x")
+        review.wait_for("Still waiting: P1.")
+        assert review.terminal.wait_for_exit() == 0
+    assert states(folder) == {"P1": "pending"}
+    assert (folder / "a.txt").read_text() == OLD
+
+
+def test_an_answer_in_the_moment_after_the_question_decides_nothing(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=DELETION)
+    with plain(processes, folder, "review", "--plain") as review:
+        review.wait_for(AT_HUNK)
+        review.terminal.type("n\r")
+        review.wait_for("Not taken, since it came too soon")
+        review.answer(AT_HUNK, "x")
+        review.wait_for("Still waiting: P1.")
+    assert states(folder) == {"P1": "pending"}
+
+
+def test_a_deletion_is_named_and_asked_about_once_more(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=DELETION)
+    with plain(processes, folder, "review", "--plain") as review:
+        assert "Caution: The file is deleted." in review.answer(AT_HUNK, "y")
+        assert "P1: deletes gone.txt. Approve?" in review.answer(SURELY, "")
+        assert (folder / "gone.txt").exists()
+        review.answer(AT_HUNK, "y")
+        review.answer(SURELY, "y")
+        review.wait_for("P1 written: gone.txt.")
+    assert not (folder / "gone.txt").exists()
+
+
+def test_an_edit_that_was_not_found_exactly_is_asked_about(processes: Forking, folder: Path) -> None:
+    with WireServer() as server:
+        (folder / "greet.py").write_text(FILE)
+        server.turn(calls=[edit("def  greet(name):", "def greet(whom):")])
+        server.say("Renamed.")
+        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with plain(processes, folder, **variables) as chat:
+            chat.answer("\n> ", "rename it")
+            assert "Renamed." in chat.answer("P1 waits: review now? [y/N]", "y")
+            assert "Caution: Line 1 was found ignoring spacing" in chat.answer(AT_HUNK, "y")
+            assert "inexact match in greet.py" in chat.answer(SURELY, "y")
+            chat.wait_for("P1 written: greet.py.")
+            chat.answer("\n> ", "/quit")
+            chat.wait_for("To go on with this session: signoff --plain --session ")
+            assert chat.terminal.wait_for_exit() == 0
+            assert b"\x1b" not in chat.terminal.raw
+    assert "def greet(whom)" in (folder / "greet.py").read_text()
+
+
+def test_what_went_elsewhere_counts_as_unseen(processes: Forking, folder: Path) -> None:
+    """What stands behind the pipe may show it or not."""
+    run(folder, "stage", stdin=TWO_HUNKS)
+    environment = terminal_environment(folder.parent / "home", TERM="dumb")
+    command = ["sh", "-c", f"{' '.join(signoff_command('review', '--plain'))} | cat"]
+    with running(command, folder=folder, environment=environment) as terminal:
+        review = Transcript(terminal)
+        assert "0 of 5 changed lines printed" in review.answer(AT_HUNK, "y")
+        review.answer(AT_HUNK, "y")
+        review.answer(BOTH, "y")
+        assert "5 of 5 changed lines of P1 were never on screen" in review.answer(SURELY, "n")
+        review.answer(AT_HUNK, "x")
+        review.terminal.wait_for_exit()
+    assert states(folder) == {"P1": "pending"}
+
+
+def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "P1", "--plain") as review:
+        review.answer(AT_HUNK, "c")
+        review.answer("Line (3):", "2")
+        review.answer("Comment:", "keep it lower case")
+        review.answer(AT_HUNK, "r")
+        review.answer("\n> ", "Not like this,")
+        review.answer("\n> ", "please.")
+        review.answer("\n> ", ".")
+        review.wait_for("P1 denied; nothing was written.")
+        assert review.terminal.wait_for_exit() == 0
+    assert states(folder) == {"P1": "denied"}
+    report = run(folder, "export", "P1", "--review")
+    assert "> Not like this,\n> please." in report
+    assert "`a.txt:2`" in report and "keep it lower case" in report
+    assert "every changed line was on screen" not in report and "never on screen" in report
+
+
+def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    run(folder, "stage", stdin=DELETION)
+    with plain(processes, folder, "review", "--plain") as review:
+        review.answer(AT_HUNK, "n")
+        review.answer(AT_HUNK, "u")
+        assert "hunk 1 of 2" in review.answer(AT_HUNK, "y")
+        review.answer(AT_HUNK, "y")
+        review.answer(BOTH, "y")
+        review.wait_for("P1 written: a.txt.")
+        review.answer(AT_HUNK, "u")
+        review.wait_for("P1 undone: a.txt.")
+        assert (folder / "a.txt").read_text() == OLD
+    assert states(folder)["P2"] == "pending"
+
+
+def test_without_a_terminal_nobody_is_asked(folder: Path) -> None:
+    run(folder, "stage", stdin=DELETION)
+    environment = terminal_environment(folder.parent / "home")
+    done = subprocess.run(
+        signoff_command("review", "--plain"), cwd=folder, env=environment, input="y\n" * 9, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "standard input is no terminal" in done.stderr
+    assert states(folder) == {"P1": "pending"}
+
+
+def test_a_hunk_is_split_and_a_part_of_it_written(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain") as review:
+        review.answer(AT_HUNK, "s")
+        review.answer("Lines:", "3")
+        assert "hunk 1 of 3" in review.answer(AT_HUNK, "y")
+        review.answer(AT_HUNK, "n")
+        review.answer(AT_HUNK, "n")
+        review.answer(BOTH, "y")
+        review.wait_for("Nothing else waits")
+    assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\n")
+
+
+def test_the_text_is_edited_in_the_users_editor(processes: Forking, folder: Path) -> None:
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain", EDITOR="sed -i s/NINE/neuf/") as review:
+        review.answer(AT_HUNK, "e")
+        review.wait_for("a.txt in P1 is yours now.")
+        review.answer(AT_HUNK, "n")
+        assert "+neuf" in review.answer(AT_HUNK, "y")
+        review.answer(BOTH, "y")
+        review.wait_for("Nothing else waits")
+    assert (folder / "a.txt").read_text() == OLD.replace("nine", "neuf")
+
+
+def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path) -> None:
+    with WireServer() as server:
+        for _ in range(2):
+            server.call("run_command", {"command": "touch seen"})
+            server.say("Done.")
+        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with plain(processes, folder, **variables) as chat:
+            chat.answer("\n> ", "run it")
+            assert "The model wants to run, in the workspace:\n  touch seen\n" in chat.answer("[y,a,n,r,?]", "r")
+            chat.answer("\n> ", "Not now.")
+            chat.answer("\n> ", ".")
+            chat.answer("\n> ", "again")
+            assert "Not now." in str(server.last.messages)
+            # Ctrl-C stops the turn: nothing is allowed.
+            chat.wait_for("[y,a,n,r,?]")
+            chat.terminal.type("\x03")
+            chat.wait_for("\n> ")
+    assert not (folder / "seen").exists()
+    assert states(folder) == {}
+
+
+def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) -> None:
+    with plain(processes, folder, "--demo", "--plain") as chat:
+        chat.answer("\n> ", "Fix the failing test")
+        said = chat.answer("P1 waits: review now? [y/N]", "y")
+        assert "· read_file tideline/moon.py" in said and "+ staged P1" in said
+        assert "Check tests passed" in chat.answer(AT_HUNK, "r")
+        chat.answer("\n> ", "Give half a lunar day its own name.")
+        chat.answer("\n> ", ".")
+        again = chat.answer("P2 waits: review now? [y/N]", "y")
+        assert "Give half a lunar day its own name." in again
+        for _ in range(4):
+            chat.answer(AT_HUNK, "y")
+        chat.answer(BOTH, "y")
+        chat.wait_for("P2 written: ")
+        chat.answer("\n> ", "improve it")
+        assert "  1. " in chat.answer("Your answer: ", "1")
+        chat.answer("\n> ", "/quit")
+        assert chat.terminal.wait_for_exit() == 0
+        assert b"\x1b" not in chat.terminal.raw

@@ -1,0 +1,101 @@
+"""What notices if a hunk is missing, in the whole app: asked for or found by itself, recorded, and sent if wanted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.proposals.values.attention_reason import ReasonKind
+from app.runtime.review_report import as_markdown, make_report
+from app.storage.record_store import RecordStore
+from app.ui.review_page import render_html
+from tests.ui.running_app import running, stage
+from tests.ui.test_app_checks import prepared
+from tests.wire.bench import FILE, of_role
+from tests.wire.server import WireServer
+
+NEEDS_HEY = '[[check]]\nname = "greets"\nrun = "grep -q Hey greet.py"\nwhen = "asked"\nevidence = true\n'
+NOTICES_NOTHING = NEEDS_HEY.replace("grep -q Hey greet.py", "true")
+UNNOTICED = "none of the tests that ran notices"
+
+
+@pytest.mark.layer
+@pytest.mark.parametrize("size", [(160, 45), (60, 30)])
+async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approval_records_it(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    root = prepared(tmp_path, NEEDS_HEY)
+    async with running(tmp_path, server, size=size) as run:
+        await stage(run, server, "'Hey '")
+        await run.review()
+        await run.pilot.press("E")
+        await run.see("held by the check", "without each hunk", "1 held", "all tests of the check")
+        assert (root / "greet.py").read_text() == FILE
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "'Hey '" in run.file, "the approval")
+        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        fact = entry.circumstances.evidence
+        assert fact is not None
+        assert (fact.check, [(one.path, one.hunk, one.verdict) for one in fact.hunks]) == (
+            "greets",
+            [("greet.py", 1, "held")],
+        )
+        assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
+        report = make_report(run.runtime, "P1")
+        assert "hunk 1 of greet.py: held by the check" in as_markdown(report)
+        assert "hunk 1 <b>approved</b> · held by the check" in render_html(report)
+        assert not any("held by" in json.dumps(request.said) for request in server.requests), "the model is not told"
+
+
+@pytest.mark.layer
+async def test_what_nothing_notices_is_a_reason_for_attention_and_a_draft_of_feedback(
+    tmp_path: Path, server: WireServer
+) -> None:
+    prepared(tmp_path, NOTICES_NOTHING)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("E")
+        await run.see(UNNOTICED, "1 that nothing notices", "Has 1 hunk that no test notices")
+        (diff,) = run.app.workbench.review.preview.diffs
+        assert [one.kind for one in diff.reasons] == [ReasonKind.UNHELD]
+        await run.review()
+        await run.pilot.press("S")
+        await run.see("Nothing notices these hunks")
+        assert run.file == FILE, "nothing is decided by that"
+        server.say("I see.")
+        before = run.turns
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns > before, "the model's answer")
+        said = of_role(server.last, "user")[-1]
+        assert UNNOTICED in said and "+    return 'Hi ' + name" in said
+
+
+@pytest.mark.layer
+async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path: Path, server: WireServer) -> None:
+    by_itself = NEEDS_HEY.replace('when = "asked"', 'when = "staged"')
+    prepared(tmp_path, by_itself)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server, "'Hey '")
+        await run.see("held by the check")
+
+
+@pytest.mark.layer
+async def test_evidence_of_other_files_is_dropped(tmp_path: Path, server: WireServer) -> None:
+    root = prepared(tmp_path, NEEDS_HEY)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server, "'Hey '")
+        await run.review()
+        await run.pilot.press("E")
+        await run.see("held by the check")
+        (root / "other.txt").write_text("new\n")
+        await run.until(lambda: "held by the check" not in run.text, "the mark to go")
+
+
+async def test_without_a_check_the_key_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("E")
+        await run.see("There is no check whose tests could tell")

@@ -1,0 +1,185 @@
+"""Checks on the trees of real proposals: what they see, what is left of them, and where they do not run."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.automation.check_results import CheckResult, CheckState
+from app.automation.check_runner import CheckRunner
+from app.config.settings import CheckTable
+from app.proposals.locate.matching import Replacement
+from app.proposals.values.models import Proposal
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
+from tests.unit.tools.processes import new_mark, running
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "ws"
+    root.mkdir()
+    for name in "abc":
+        (root / name).write_text(f"{name}0\n")
+    runtime = open_runtime(root, {}, {})
+    yield runtime
+    runtime.close()
+
+
+def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
+    draft = runtime.service.draft("")
+    for path, text in texts.items():
+        if text is None:
+            draft.delete(path)
+        else:
+            draft.write(path, text)
+    return runtime.service.stage(draft, "Edit")
+
+
+async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> CheckResult:
+    check = CheckTable.model_validate({"name": "x", "run": run, **more})
+    return await runtime.checks.run(check, runtime.service.check_trees(proposal.id))
+
+
+def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.iterdir()}
+
+
+@pytest.mark.layer
+async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_else(runtime: OpenWorkspace) -> None:
+    stage(runtime, a="a1\n", b="b1\n")
+    stage(runtime, c="c1\n")
+    second = stage(runtime, a="a2\n")
+    stage(runtime, a="a3\n", b="b3\n")
+    result = await checked(runtime, second, "cat a b c; exit 1")
+    assert result.outcome is not None
+    assert result.before is not None
+    assert result.outcome.output == "a2\nb1\nc0\n"
+    assert result.before.output == "a1\nb1\nc0\n"
+
+
+async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorkspace) -> None:
+    stage(runtime, a="a1\n", b="b1\n")
+    draft = runtime.service.draft("s")
+    draft.edit("a", [Replacement("a1", "a2")])
+    draft.delete("c")
+    draft.write("new", "n\n")
+    before = runtime.service.draft_check_trees(draft)
+    proposal = runtime.service.stage(draft, "Edit")
+    after = runtime.service.check_trees(proposal.id)
+    assert await runtime.checks.read_trees(before) == await runtime.checks.read_trees(after)
+    assert (sorted(before.files), sorted(before.old_files)) == (sorted(after.files), sorted(after.old_files))
+
+
+@pytest.mark.layer
+async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: OpenWorkspace) -> None:
+    root = runtime.workspace.root
+    (root / ".gitignore").write_text("out\n")
+    proposal = stage(runtime, a="a1\n")
+    before = on_disk(root)
+    result = await checked(runtime, proposal, "cat a > out; echo > a; touch b; rm c; mkdir d; echo > d/e; cat out")
+    assert result.state is CheckState.PASSED
+    assert result.outcome is not None
+    assert result.outcome.output == "a1\n"
+    assert on_disk(root) == before
+
+
+@pytest.mark.layer
+async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(runtime: OpenWorkspace) -> None:
+    mark = new_mark()
+    proposal = stage(runtime, a="a1\n")
+    result = await checked(runtime, proposal, f"trap '' TERM; setsid sleep {mark} & sleep {mark}", seconds=1)
+    assert result.state is CheckState.TIMED_OUT
+    assert result.has_new_failure
+    assert not running(mark)
+
+
+@pytest.mark.layer
+async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: OpenWorkspace) -> None:
+    draft = runtime.service.draft("")
+    for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
+        draft.write(name, "1\n")
+    draft.delete("a")
+    proposal = runtime.service.stage(draft, "Edit")
+    result = await checked(runtime, proposal, 'for each in {files}; do echo "[$each]"; done; ls', files="*.py")
+    assert result.outcome is not None
+    lines = result.outcome.output.splitlines()
+    assert sorted(lines[:3]) == ["[$(touch hacked).py]", "[./-n.py]", "[x y.py]"]
+    assert "hacked" not in lines
+
+
+@pytest.mark.layer
+async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWorkspace, tmp_path: Path) -> None:
+    proposal = stage(runtime, a="a1\n")
+    trees = runtime.service.check_trees(proposal.id)
+    log = tmp_path / "shared/log"
+    log.parent.mkdir()
+    runtime.sandbox.permissions = CommandPermissions((str(log.parent),))
+    checks = [
+        CheckTable(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1")
+        for number in range(3)
+    ]
+    await asyncio.gather(*(runtime.checks.run(check, trees) for check in (*checks, *checks)))
+    # Each once with the proposal and once without.
+    assert log.read_text().split() == ["in", "out"] * 6
+
+
+@pytest.mark.layer
+async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: OpenWorkspace) -> None:
+    trees = runtime.service.check_trees(stage(runtime, a="a1\n").id)
+    hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
+    under_way = asyncio.Event()
+    first = asyncio.create_task(
+        runtime.checks.run(hangs, trees, lambda result: under_way.set() if result.progress else None)
+    )
+    await under_way.wait()
+    with pytest.raises(TimeoutError):
+        await runtime.checks.run(quick, trees, patience=0)
+    assert not first.done()
+    first.cancel()
+    await asyncio.wait({first})
+    assert (await runtime.checks.run(quick, trees, patience=60)).state is CheckState.PASSED
+
+
+@pytest.mark.layer
+async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")
+    assert result.outcome is not None
+    assert int(result.outcome.output.split()[0]) >= 10
+    assert "very-secret" not in result.outcome.output
+
+
+async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: OpenWorkspace) -> None:
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=(SandboxMode.IN_PLACE,))
+    runner = CheckRunner(lambda: sandbox, runtime.workspace)
+    assert "checks need a layer" in await runner.obstacle()
+    seen = runtime.workspace.root / "ran"
+    check = CheckTable(name="x", run=f"echo > {seen}")
+    result = await runner.run(check, runtime.service.check_trees(stage(runtime, a="a1\n").id))
+    assert result.state is CheckState.BROKEN
+    assert not seen.exists()
+
+
+@pytest.mark.layer
+async def test_of_files_that_are_new_nothing_was_wrong_before(runtime: OpenWorkspace) -> None:
+    result = await checked(runtime, stage(runtime, new="n\n"), "false {files}")
+    assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
+
+
+@pytest.mark.layer
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        ("/no/such/program", "command not found"),
+        ("/dev/null", "not executable"),
+        (f": {'x' * 200_000}", "could not be run: "),
+    ],
+    ids=["missing", "no program", "too long"],
+)
+async def test_a_check_that_cannot_run_blames_nothing(runtime: OpenWorkspace, run: str, words: str) -> None:
+    result = await checked(runtime, stage(runtime, a="a1\n"), run)
+    assert result.state is CheckState.BROKEN and not result.has_new_failure and result.summary.startswith(words)

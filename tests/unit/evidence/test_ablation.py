@@ -1,0 +1,267 @@
+"""What a proposal's tests tell of its hunks, on layers that hold it without them."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.automation.evidence.evidence_runner import FilesChanged
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_as_feedback
+from app.config.settings import CheckTable
+from app.proposals.values.models import Proposal
+from app.proposals.values.origin import Origin, OriginKind
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.sandbox.captured_changes import Leaf, PathChange
+from tests.waiting import until
+
+pytestmark = pytest.mark.layer
+
+RUNNER = """
+import importlib, os, re, sys, traceback
+sys.path.insert(0, "."); sys.dont_write_bytecode = True
+names = sys.argv[1:] or sorted(f"tests/{each}" for each in os.listdir("tests") if each.startswith("test_"))
+open(os.environ["RUNS"], "a").write(" ".join(names) + "\\n") if "RUNS" in os.environ else None
+cases = []
+for name in dict.fromkeys(name.split("::")[0] for name in names):
+    wanted = [each.split("::")[1] for each in names if each.startswith(name + "::")]
+    module = name[:-3].replace("/", ".")
+    try:
+        tests = vars(importlib.import_module(module))
+    except Exception:
+        cases.append((name, "", module, "<error message='collection failure'/>"))
+        continue
+    for test in [each for each in tests if each.startswith("test") and (not wanted or each in wanted)]:
+        try:
+            tests[test](); said = ""
+        except Exception as error:
+            said = f"<failure message='{type(error).__name__}'/>"
+        cases.append((name, module, test, said))
+body = "".join(f"<testcase file='{f}' classname='{c}' name='{n}'>{s}</testcase>" for f, c, n, s in cases)
+report = re.search(r"--junitxml=(\\S+)", os.environ["PYTEST_ADDOPTS"])[1]
+open(report, "w").write(f"<testsuites>{body}</testsuites>")
+sys.exit(any(said for *_, said in cases))
+"""
+"""Runs tests as pytest does, as far as this needs it, in a twentieth of the time."""
+
+SHOP = {
+    "shop.py": "import math\n\n\ndef total(items):\n    return sum(items)\n\n\n"
+    "def down(value):\n    return math.floor(value)\n",
+    "tests/__init__.py": "",
+    "tests/test_shop.py": "import shop\n\n\ndef test_total():\n    assert shop.total([1, 2]) == 3\n",
+    "tests/test_else.py": "def test_else():\n    pass\n",
+}
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    root = tmp_path / "ws"
+    for path, text in {**SHOP, "pytest.py": RUNNER}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    opened = open_runtime(root, {}, {})
+    yield opened
+    opened.close()
+
+
+def stage(runtime: OpenWorkspace, **texts: str) -> Proposal:
+    draft = runtime.service.draft("")
+    for name, text in texts.items():
+        draft.write({"shop": "shop.py", "tests": "tests/test_shop.py"}.get(name, name), text)
+    return runtime.service.stage(draft, "Edit")
+
+
+def edited(*changes: tuple[str, str], path: str = "shop.py") -> str:
+    text = SHOP[path]
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+RUN = f"{sys.executable} ./pytest.py {{tests}}"
+
+
+def collect(
+    runtime: OpenWorkspace,
+    proposal: Proposal,
+    run: str = RUN,
+    *,
+    chosen: set[str] | None = None,
+    seconds: float = 60,
+) -> ProposalEvidence:
+    check = CheckTable.model_validate({"name": "tests", "run": run})
+    return asyncio.run(runtime.evidence.collect(proposal.id, chosen, check, seconds))
+
+
+def words(found: ProposalEvidence) -> list[str]:
+    return [mark.words for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
+
+
+HELD = "held by tests/test_shop.py::test_total"
+UNNOTICED = "none of the tests that ran notices"
+
+
+def test_a_test_that_fails_without_a_hunk_holds_it_and_no_other(runtime: OpenWorkspace) -> None:
+    old_test = edited(("== 3", "== 30"), path="tests/test_shop.py")
+    (runtime.workspace.root / "tests/test_shop.py").write_text(old_test)
+    proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal)
+    assert words(found) == [HELD, UNNOTICED]
+    assert found.selection == "1 of 2 test files, by imports"
+    assert found.tests == 1
+    assert (runtime.workspace.root / "shop.py").read_text() == SHOP["shop.py"], "nothing was written"
+
+
+def test_the_tests_of_a_proposal_are_run_without_its_code(runtime: OpenWorkspace) -> None:
+    ten = "\n\ndef test_ten():\n    assert shop.total([1]) == 10\n"
+    idle = "\n\ndef test_idle():\n    shop.down(1)\n"
+    (runtime.workspace.root / "tests/test_shop.py").write_text("import shop\n")
+    proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)")), tests=f"import shop\n{ten}")
+    assert words(collect(runtime, proposal)) == ["held by tests/test_shop.py::test_ten", "red without the change"]
+    runtime.service.deny(proposal.id)
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")), tests=f"import shop\n{idle}")
+    assert words(collect(runtime, proposal)) == [UNNOTICED, "green without the change: tests nothing new"]
+    runtime.service.deny(proposal.id)
+    proposal = stage(runtime, tests=f"import shop\n{idle}")
+    assert words(collect(runtime, proposal)) == ["not run: no code changes with it"]
+
+
+def test_code_that_the_tests_need_to_load_says_nothing_of_behaviour(runtime: OpenWorkspace) -> None:
+    (runtime.workspace.root / "tests/test_shop.py").write_text("from shop import new\n\ndef test_new():\n    new()\n")
+    proposal = stage(runtime, shop=SHOP["shop.py"] + "\n\ndef new():\n    pass\n")
+    assert words(collect(runtime, proposal)) == ["needed to load"]
+
+
+def test_what_loads_only_together_is_taken_out_together(runtime: OpenWorkspace) -> None:
+    """A function and a call of it at the top of the module, of which neither goes without the other."""
+    old = "def make(a):\n    return a\n\n\nKEPT = 0\n\n\nMADE = make(1)\n"
+    (runtime.workspace.root / "shop.py").write_text(old)
+    (runtime.workspace.root / "tests/test_shop.py").write_text("import shop\n\n\ndef test_a():\n    pass\n")
+    proposal = stage(runtime, shop=old.replace("(a)", "(a, b)").replace("(1)", "(1, 2)"))
+    assert words(collect(runtime, proposal)) == [
+        f"{UNNOTICED}, taken out with hunk 2",
+        f"{UNNOTICED}, taken out with hunk 1",
+    ]
+
+
+def test_a_test_that_fails_only_once_holds_nothing(runtime: OpenWorkspace) -> None:
+    """It passes when it is run alone, as a failed one is the second time."""
+    (runtime.workspace.root / "tests/test_shop.py").write_text(
+        "import sys, shop\n\n\ndef test_total():\n    assert shop.total([1]) == 2 or '::' in sys.argv[1]\n"
+    )
+    proposal = stage(runtime, shop=edited(("sum(items)", "2 * sum(items)")))
+    assert words(collect(runtime, proposal)) == [
+        "flaky: tests/test_shop.py::test_total fails now and then, which says nothing"
+    ]
+
+
+def test_a_check_that_names_no_tests_runs_as_a_whole(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal, "grep -q '10 [*]' shop.py")
+    assert words(found) == ["held by the check", UNNOTICED]
+    assert found.selection == "all tests of the check"
+    assert words(collect(runtime, proposal, "false")) == ["not run: the check fails with the proposal"] * 2
+    assert words(collect(runtime, proposal, "no-such-command")) == ["not run: command not found"] * 2
+
+
+def test_results_belong_to_exact_bytes_and_are_not_obtained_twice(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[object] = []
+    run_behind = runtime.checks.run_behind
+
+    async def count(work: object) -> object:
+        executed.append(work)
+        return await run_behind(work)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runtime.checks, "run_behind", count)
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0"), ("math.floor(value)", "int(value)")))
+    first = collect(runtime, proposal)
+    assert len(executed) == 3, "the whole, and without each hunk"
+    assert collect(runtime, proposal).marks == first.marks
+    assert len(executed) == 3
+    one = {proposal.hunks[0].id}
+    assert words(collect(runtime, proposal, chosen=one)) == [UNNOTICED]
+    assert len(executed) == 4, "the first hunk alone is what was left without the second; only the disk is new"
+
+
+def test_what_there_is_no_time_for_is_told_and_found_out_by_the_next_call(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0"), ("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal, f"sleep 0.4; {RUN}", seconds=1.0)
+    assert words(found).count("not run: no time was left") >= 1
+    assert found.is_cut_short
+    for _ in range(4):
+        found = collect(runtime, proposal, f"sleep 0.4; {RUN}", seconds=1.0)
+    assert words(found) == [UNNOTICED, UNNOTICED]
+
+
+def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
+    other = runtime.workspace.root / "other.py"
+
+    async def change_meanwhile() -> None:
+        check = CheckTable.model_validate({"name": "tests", "run": f"sleep 1; {RUN}"})
+        collecting = asyncio.create_task(runtime.evidence.collect(proposal.id, None, check, 60))
+        await until(lambda: runtime.checks._behind is not None, "a run")
+        other.write_text("x = 1\n")
+        await collecting
+
+    with pytest.raises(FilesChanged):
+        asyncio.run(change_meanwhile())
+
+
+def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
+    order: list[str] = []
+
+    async def both() -> ProposalEvidence:
+        slow = CheckTable.model_validate({"name": "tests", "run": f"sleep 1; {RUN}"})
+        quick = CheckTable.model_validate({"name": "quick", "run": "true"})
+
+        def tell(found: ProposalEvidence) -> None:
+            if found.tests and "evidence" not in order:
+                order.append("evidence")
+
+        collecting = asyncio.create_task(runtime.evidence.collect(proposal.id, None, slow, 60, tell))
+        await until(lambda: runtime.checks._behind is not None, "a run")
+        await runtime.checks.run(quick, runtime.service.check_trees(proposal.id))
+        order.append("check")
+        return await collecting
+
+    assert words(asyncio.run(both())) == [UNNOTICED]
+    assert order == ["check", "evidence"]
+
+
+def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWorkspace) -> None:
+    root = runtime.workspace.root
+    (root / "tests/test_shop.py").write_text(SHOP["tests/test_shop.py"].replace("== 3", "== 30"))
+    old = {"shop.py": Leaf(SHOP["shop.py"].encode(), 0o644)}
+    new = edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)"))
+    (root / "shop.py").write_text(new)
+    changes = [PathChange("shop.py", old["shop.py"], Leaf(new.encode(), 0o644))]
+    proposal = runtime.service.stage_changes(changes, Origin(kind=OriginKind.DISK), "Edit", on_disk=True)
+    assert words(collect(runtime, proposal)) == [HELD, UNNOTICED]
+    assert (root / "shop.py").read_text() == new
+
+
+def test_what_nothing_notices_is_quoted_for_the_model(runtime: OpenWorkspace) -> None:
+    proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
+    found = collect(runtime, proposal)
+    said = unheld_as_feedback(found, runtime.service.diffs(proposal.id))
+    assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in said
+    assert "+    return sum(items) + 0\n" in said
+    assert unheld_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.diffs(proposal.id)) == ""
+
+
+def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> None:
+    (runtime.workspace.root / "pytest.py").unlink()
+    (runtime.workspace.root / "tests/test_shop.py").write_text(
+        SHOP["tests/test_shop.py"].replace("== 3", "== 30") + "\n\ndef test_down():\n    assert shop.down(1.5) == 1\n"
+    )
+    proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal, f"{sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}")
+    assert words(found) == [HELD, UNNOTICED]
+    assert found.tests == 2

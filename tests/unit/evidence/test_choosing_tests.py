@@ -1,0 +1,130 @@
+"""Which tests run for a hunk: those that ran it before, or that import its module, or all."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from app.automation.evidence.import_closure import read_graph
+from app.automation.evidence.relevant_tests import TestSelector, evidence_check
+from app.config.settings import CheckTable
+from app.workspace.paths import Workspace
+
+FILES = {
+    "src/shop/__init__.py": "from .price import total\n",
+    "src/shop/price.py": "from shop import tax as t\n",
+    "src/shop/tax.py": "",
+    "src/shop/other.py": "",
+    "tests/test_price.py": "from shop.price import (\n    total,\n)\n",
+    "tests/test_tax.py": "import shop.tax\n",
+    "tests/test_none.py": "import os, json\n",
+    "tests/deep/conftest.py": "from shop import other\n",
+    "tests/deep/test_deep.py": "",
+}
+
+
+def check(run: str, **more: object) -> CheckTable:
+    return CheckTable.model_validate({"name": "tests", "run": run, **more})
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    for path, text in FILES.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return Workspace(tmp_path)
+
+
+def selector(workspace: Workspace, run: str, **texts: str | None) -> TestSelector:
+    return TestSelector(workspace, check(run), texts)
+
+
+def test_tests_reach_a_module_by_imports_through_others_and_through_packages() -> None:
+    graph = read_graph(FILES, FILES.__getitem__)
+    assert graph.tests_reaching(["src/shop/tax.py"]) == (
+        "tests/deep/test_deep.py",
+        "tests/test_price.py",
+        "tests/test_tax.py",
+    ), "the package imports price, which imports tax; and whoever imports from the package runs it"
+    assert graph.tests_reaching(["src/shop/other.py"]) == ("tests/deep/test_deep.py",), "by the conftest beside it"
+    assert graph.tests_reaching(["tests/test_none.py"]) == ("tests/test_none.py",)
+
+
+def test_the_import_closure_is_what_runs_and_is_told(workspace: Workspace) -> None:
+    found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
+    assert found.names == ("tests/deep/test_deep.py",)
+    assert found.words == "1 of 4 test files, by imports"
+
+
+def test_a_proposed_test_counts_as_it_will_be(workspace: Workspace) -> None:
+    new = {"tests/test_new.py": "import shop.other\n", "tests/deep/test_deep.py": None}
+    found = TestSelector(workspace, check("pytest {tests}"), new).select(["src/shop/other.py"], {})
+    assert found.names == ("tests/test_new.py",)
+
+
+@pytest.mark.parametrize("path", ["data.json", "src/shop/unreached.py"])
+def test_where_it_cannot_be_told_all_tests_run(workspace: Workspace, path: str) -> None:
+    assert selector(workspace, "pytest {tests}").select([path], {}).names is None
+    assert selector(workspace, "pytest").select(["src/shop/tax.py"], {}).names is None
+
+
+@pytest.mark.parametrize(
+    ("run", "names"),
+    [
+        ("npx jest {tests}", ("--findRelatedTests", "a.js")),
+        ("npx vitest {tests}", ("related", "--run", "a.js")),
+        ("go test {tests}", ("./...",)),
+    ],
+)
+def test_runners_that_know_what_is_related_are_asked(workspace: Workspace, run: str, names: tuple[str, ...]) -> None:
+    assert selector(workspace, run).select(["a.js"], {}).names == names
+
+
+def record_coverage(root: Path, path: str, contexts: dict[str, list[int]]) -> None:
+    """As coverage.py does, with its dynamic contexts."""
+    database = sqlite3.connect(root / ".coverage")
+    database.executescript(
+        "CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT);"
+        "CREATE TABLE context (id INTEGER PRIMARY KEY, context TEXT);"
+        "CREATE TABLE line_bits (file_id INTEGER, context_id INTEGER, numbits BLOB);"
+        "CREATE TABLE arc (file_id INTEGER, context_id INTEGER, fromno INTEGER, tono INTEGER);"
+    )
+    database.execute("INSERT INTO file VALUES (1, ?)", (str(root / path),))
+    for number, (context, ran) in enumerate(contexts.items()):
+        bits = bytearray(max(ran) // 8 + 1)
+        for line in ran:
+            bits[line // 8] |= 1 << line % 8
+        database.execute("INSERT INTO context VALUES (?, ?)", (number, context))
+        database.execute("INSERT INTO line_bits VALUES (1, ?, ?)", (number, bytes(bits)))
+    database.commit()
+    database.close()
+
+
+def test_recorded_contexts_choose_single_tests_by_line(workspace: Workspace) -> None:
+    price = "src/shop/price.py"
+    ran = {"tests/test_price.py::test_a|run": [1, 9], "tests/test_price.py::test_b[x|y]|run": [20]}
+    record_coverage(workspace.root, price, {**ran, "tests/test_gone.py::test_c|run": [9], "": [1]})
+    found = selector(workspace, "pytest {tests}").select([price], {price: {9}})
+    assert found.names == ("tests/test_price.py::test_a",), "not those of a file that is gone"
+    assert found.words == "1 test that ran it before, by .coverage"
+    moved = selector(workspace, "pytest {tests}").select([price], {price: {400}})
+    assert moved.names == ("tests/test_price.py::test_a", "tests/test_price.py::test_b[x|y]"), "lines may have moved"
+
+
+def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = sqlite3.connect(workspace.root / ".coverage")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, '' AS"
+    database.executescript(f"CREATE VIEW context AS {endless} context FROM n; CREATE TABLE file (id, path);")
+    database.close()
+    monkeypatch.setattr("app.automation.evidence.coverage_contexts._SECONDS", 0.1)
+    found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {"src/shop/other.py": {1}})
+    assert found.words.endswith("by imports")
+
+
+def test_the_check_that_says_so_is_asked_or_else_one_that_runs_tests() -> None:
+    lint, plain, chosen = check("ruff check"), check("npm run test"), check("pytest {tests}")
+    says_so = check("make all", evidence=True)
+    assert evidence_check([lint, plain, chosen, says_so]) is says_so
+    assert evidence_check([lint, plain, chosen]) is chosen
+    assert evidence_check([lint, plain]) is plain
+    assert evidence_check([lint]) is None

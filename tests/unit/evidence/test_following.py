@@ -1,0 +1,148 @@
+"""Evidence is begun by a check that has passed or by the user, and what is no longer true is dropped."""
+
+import asyncio
+
+import pytest
+
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.automation.evidence.evidence_follower import Chosen, EvidenceFollower
+from app.automation.evidence.evidence_runner import EvidenceRunner, Tell
+from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.config.settings import CheckTable
+from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
+from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
+from tests.waiting import until
+
+CHECK = CheckTable(name="tests", run="true", evidence=True)
+CHANGE = FileChange(path="a.py", op=FileOperation.EDIT, base=None, result=None)
+MARK = HunkEvidence(path="a.py", hunk=1, verdict=EvidenceVerdict.HELD)
+
+
+def proposal(number: int = 1, **more: object) -> Proposal:
+    values = {"id": f"P{number}", "workspace": "/w", "created": 0.0, "summary": "x", "files": (CHANGE,)}
+    return Proposal.model_validate({**values, **more})
+
+
+class Runner(EvidenceRunner):
+    """Finds one mark, and goes on as long as it is not let go."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.go = asyncio.Event()
+        self.first = {"h": MARK}
+
+    async def collect(
+        self, proposal_id: str, chosen: object, check: CheckTable, seconds: float, tell: Tell = lambda found: None
+    ) -> ProposalEvidence:
+        self.running.append(proposal_id)
+        found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
+        tell(found)
+        try:
+            await self.go.wait()
+        finally:
+            self.running.remove(proposal_id)
+        return ProposalEvidence(proposal_id, 1, marks={"h": MARK}, tree="t")
+
+    async def is_current(self, found: ProposalEvidence) -> bool:
+        return False
+
+
+class Scene:
+    """A follower, and what it has published last of each proposal."""
+
+    def __init__(self) -> None:
+        self.runner = Runner()
+        self.chosen: Chosen = None
+        self.said: dict[str, ProposalEvidence] = {}
+        self.follower = EvidenceFollower(
+            self.runner,
+            lambda: (CHECK,),
+            lambda: 60,
+            lambda each: self.chosen,
+            lambda found: self.said.update({found.proposal: found}),
+        )
+
+    async def begun(self, number: int = 1) -> None:
+        assert self.follower.begin_or_stop(f"P{number}") == ""
+        await until(lambda: f"P{number}" in self.runner.running, "the run")
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    scene = Scene()
+    scene.follower.follow([proposal(1), proposal(2)])
+    return scene
+
+
+def passed() -> ProposalChecks:
+    result = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))
+    return ProposalChecks("P1", 1, (result,))
+
+
+async def test_one_proposal_at_a_time(scene: Scene) -> None:
+    await scene.begun(1)
+    scene.follower.begin_or_stop("P2")
+    await asyncio.sleep(0)
+    assert scene.runner.running == ["P1"]
+    assert scene.said["P2"].is_running
+    scene.runner.go.set()
+    await until(lambda: not scene.said["P2"].is_running, "the end")
+    await scene.follower.close()
+
+
+async def test_the_key_ends_what_runs_and_keeps_what_was_found(scene: Scene) -> None:
+    await scene.begun()
+    scene.follower.begin_or_stop("P1")
+    await until(lambda: not scene.runner.running, "the end of it")
+    assert (scene.said["P1"].is_running, scene.said["P1"].marks) == (False, {"h": MARK})
+    scene.follower.take_checks(passed())
+    await asyncio.sleep(0)
+    assert not scene.runner.running, "what the user has ended does not begin by itself"
+
+
+async def test_another_choice_of_hunks_drops_what_was_found_on_the_one_before(scene: Scene) -> None:
+    scene.runner.go.set()
+    scene.follower.begin_or_stop("P1")
+    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+    scene.chosen = ("h",)
+    scene.follower.follow([proposal(1)])
+    assert not scene.said["P1"].marks
+
+
+async def test_a_decision_ends_the_tests(scene: Scene) -> None:
+    await scene.begun()
+    scene.follower.follow([proposal(1, state=ProposalState.APPLIED)])
+    await until(lambda: not scene.runner.running, "the end of it")
+    assert scene.follower.begin_or_stop("P1") == "P1 does not wait for a decision."
+
+
+async def test_a_check_that_says_so_begins_it_once_it_has_passed_on_what_would_be_written(scene: Scene) -> None:
+    red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED))
+    old = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED), stale="before")
+    for result in (red, old):
+        scene.follower.take_checks(ProposalChecks("P1", 1, (result,)))
+    scene.follower.take_checks(ProposalChecks("P1", 2, passed().results))
+    await asyncio.sleep(0)
+    assert not scene.said
+    scene.follower.take_checks(passed())
+    await until(lambda: scene.runner.running == ["P1"], "the run")
+    await scene.follower.close()
+
+
+async def test_what_was_found_on_other_files_is_dropped(scene: Scene) -> None:
+    scene.runner.go.set()
+    scene.follower.begin_or_stop("P1")
+    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+    await scene.follower.look_at_disk()
+    assert not scene.said["P1"].marks
+
+
+async def test_marks_stay_while_it_goes_on(scene: Scene) -> None:
+    scene.runner.go.set()
+    scene.follower.begin_or_stop("P1")
+    await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
+    scene.runner.go.clear()
+    scene.runner.first = {}
+    await scene.begun()
+    assert scene.said["P1"].is_running and scene.said["P1"].marks == {"h": MARK}
+    await scene.follower.close()

@@ -1,0 +1,110 @@
+"""What a run of tests did is read from the report of pytest, or from what a runner prints."""
+
+import pytest
+
+from app.automation.check_results import CheckOutcome, CheckState
+from app.automation.evidence.report_xml import ReportError, xml_elements
+from app.automation.evidence.suite_outcome import SuiteOutcome, read_outcome
+
+REPORT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite>
+<testcase classname="" name="sub.test_b" file="sub/test_b.py"><error message="collection failure">x</error></testcase>
+<testcase classname="test_a.TestC" name="test_m[a - b]" file="test_a.py"><failure message="AssertionError: no
+more">E</failure></testcase>
+<testcase classname="test_a.TestC" name="test_m[2]" file="test_a.py" />
+<testcase classname="tests.test_c" name="test_ok" file="tests/test_c.py" />
+<testcase classname="test_a" name="test_err" file="test_a.py"><error message="failed on setup"/></testcase>
+<testcase classname="test_a" name="test_s" file="test_a.py"><skipped message="no"/></testcase>
+</testsuite></testsuites>"""
+
+
+def failed(output: str, code: int = 1) -> CheckOutcome:
+    return CheckOutcome(CheckState.FAILED, code, 1.0, output)
+
+
+def test_a_report_names_each_test_as_pytest_takes_it() -> None:
+    found = read_outcome(failed("whatever"), REPORT)
+    assert found.failed == {
+        "test_a.py::TestC::test_m[a - b]": "AssertionError: no more",
+        "test_a.py::test_err": "failed on setup",
+    }
+    assert found.passed == {"test_a.py::TestC::test_m[2]", "tests/test_c.py::test_ok"}, "a skipped one has not passed"
+    assert found.broken == {"sub/test_b.py"}
+
+
+def test_a_report_that_declares_entities_is_not_read() -> None:
+    bomb = b'<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><a>&d;</a>'
+    with pytest.raises(ReportError, match="entity"):
+        list(xml_elements(bomb))
+    assert read_outcome(failed("FAILED test_a.py::test_b - no"), bomb).failed == {"test_a.py::test_b": "no"}
+
+
+def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> None:
+    report = b'<!DOCTYPE report PUBLIC "-//JACOCO//DTD Report 1.1//EN" "file:///etc/passwd"><report name="x"/>'
+    assert [(name, dict(said)) for name, said in xml_elements(report)] == [("report", {"name": "x"})]
+
+
+@pytest.mark.parametrize(
+    ("output", "names"),
+    [
+        ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed, 3 passed", ["tests/test_a.py::test_b"]),
+        ("FAIL: test_b (tests.test_a.TestA.test_b)\nRan 3 tests", ["tests.test_a.TestA.test_b"]),
+        ("FAIL src/a.test.js\n  ● adds › two numbers\n\nTests: 1 failed", ["adds › two numbers"]),
+        ("--- FAIL: TestAdd (0.00s)\nFAIL\tshop/price\t0.01s", ["TestAdd"]),
+        ("test price::adds ... FAILED\ntest result: FAILED", ["price::adds"]),
+        ("ok 1 - a\nnot ok 2 - adds two\n# fail 1", ["adds two"]),
+        ("something is wrong", [""]),
+    ],
+    ids=["pytest", "unittest", "jest", "go", "cargo", "tap", "unknown"],
+)
+def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str]) -> None:
+    assert list(read_outcome(failed(output), b"").failed) == names
+
+
+@pytest.mark.parametrize(
+    ("output", "code"),
+    [
+        ("ERROR tests/test_a.py\nInterrupted: 1 error during collection", 2),
+        ("ImportError while loading conftest '/w/conftest.py'. pytest", 4),
+        ("FAIL src/a.test.js\n  ● Test suite failed to run\n    SyntaxError: no", 1),
+        ("FAIL\tshop/price [build failed]", 1),
+        ("error: could not compile `shop` (lib) due to 1 previous error", 101),
+    ],
+    ids=["pytest", "conftest", "jest", "go", "cargo"],
+)
+def test_code_that_does_not_load_is_no_failure_of_a_test(output: str, code: int) -> None:
+    found = read_outcome(failed(output, code), b"")
+    assert not found.failed
+    assert found.only_loads_fail(SuiteOutcome(True))
+
+
+def named(failures: dict[str, str], *passed: str) -> SuiteOutcome:
+    return SuiteOutcome(not failures, failures, frozenset(passed), named=True)
+
+
+BEFORE = named({}, "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "loads"),
+    [
+        (named({"a": "NameError: x", "b": "NameError: x"}), True),
+        (named({"a": "AssertionError: x", "b": "NameError: x"}), False),
+        (named({"a": "NameError: x"}, "b"), False),
+        (named({"a": "assert 1 == 2"}), False),
+        (named({}, "a", "b"), False),
+    ],
+    ids=["all by something else", "one by an assertion", "one passes", "a single one", "none"],
+)
+def test_everything_that_fails_without_an_assertion_says_nothing_of_behaviour(
+    outcome: SuiteOutcome, loads: bool
+) -> None:
+    assert outcome.only_loads_fail(BEFORE) is loads
+
+
+def test_what_failed_before_is_no_news() -> None:
+    before = named({"a": "x"}, "b")
+    assert named({"a": "x", "b": "y"}).new_failures(before) == ("b",)
+
+
+def test_a_run_without_an_end_says_nothing() -> None:
+    assert read_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"

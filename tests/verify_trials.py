@@ -1,0 +1,248 @@
+"""`uv run python -m tests.verify_trials REPOSITORY`: does `signoff verify` accept what git makes of reviewed commits?
+
+Takes the latest commits of a repository's first parents, has each staged, approved, committed and signed as a user
+would, in a clone, and gives the reviewed commits to git: amended, rebased, squashed, picked and merged onto the
+repository's own other versions. What git can't do without a conflict is counted, and not verified.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from app.cli.main import main as signoff
+from app.runtime.git_proposals import stage_commits
+from app.runtime.open_workspace import open_runtime
+
+APART = (5, 3, 2, 1)
+"""How many versions lie between the base that was reviewed and another; the first that git takes."""
+GROUP = 10
+"""Commits that are rebased, or squashed, together."""
+CONFLICT = "conflict"
+POLICY = 'repository = "trial"\nallowed_signers = ".signoff/signers"\n'
+
+
+@dataclass
+class Trials:
+    """The clone, its reviewed commits and what became of them."""
+
+    root: Path
+    reviewed: list[str] = field(default_factory=list)
+    """The base, then each commit that was reviewed, on top of each other."""
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def git(self, *words: str) -> str:
+        return git(self.root, *words)
+
+    def tries(self, *words: str) -> bool:
+        """Return whether git could do it; otherwise all is as before."""
+        done = subprocess.run(["git", *words], cwd=self.root, capture_output=True, check=False)
+        if done.returncode:
+            for command in ("cherry-pick", "rebase", "merge"):
+                subprocess.run(["git", command, "--abort"], cwd=self.root, capture_output=True, check=False)
+        return not done.returncode
+
+    def go(self, commit: str) -> None:
+        self.git("checkout", "--quiet", "--force", "--detach", commit)
+
+    def verify(self, kind: str, base: str, commits: int) -> None:
+        """Verify what HEAD has and a commit has not, and count it."""
+        out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            code = signoff(["verify", f"{base}..HEAD"])
+        out.seek(0)
+        self.count(kind, {0: "accepted", 3: "refused"}.get(code, "failed"), commits)
+        if code:
+            self.refused.append(f"{kind}: {out.read()}")
+
+    def count(self, kind: str, what: str, commits: int) -> None:
+        self.counts.setdefault(kind, Counter())[what] += commits
+
+
+def git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"git {words}: {done.stderr.decode('utf-8', 'replace')}")
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+def prepare(source: Path, folder: Path, most: int) -> Trials:
+    """Clone a repository and have its latest commits reviewed."""
+    git(folder, "clone", "--quiet", "--no-checkout", str(source.resolve()), "ws")
+    trials = Trials(folder / "ws")
+    key = folder / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    for name, value in (
+        ("user.name", "ann"),
+        ("user.email", "ann@example.org"),
+        ("gpg.format", "ssh"),
+        ("user.signingkey", str(key)),
+        ("gc.auto", "0"),
+        ("advice.detachedHead", "false"),
+    ):
+        trials.git("config", name, value)
+    commits = trials.git("rev-list", "--first-parent", f"--max-count={most + 1}", "HEAD").split()[::-1]
+    trials.go(commits[0])
+    (trials.root / ".signoff").mkdir(exist_ok=True)
+    (trials.root / ".signoff/review-policy.toml").write_text(POLICY)
+    (trials.root / ".signoff/signers").write_text(f"ann@example.org {key.with_suffix('.pub').read_text()}")
+    trials.git("add", "--force", ".signoff")
+    trials.git("commit", "--quiet", "--message", "policy")
+    trials.reviewed.append(trials.git("rev-parse", "HEAD"))
+    os.chdir(trials.root)
+    for commit in commits[1:]:
+        review(trials, commit)
+    return trials
+
+
+def review(trials: Trials, commit: str) -> None:
+    """Stage a commit, approve it, commit and sign it."""
+    runtime = open_runtime(trials.root, {}, {})
+    try:
+        proposal, left_out = stage_commits(runtime, [commit])
+        assert not left_out, left_out
+        runtime.service.approve(proposal.id)
+    finally:
+        runtime.close()
+    trials.git("add", "--all", "--force")
+    trials.git("commit", "--quiet", "--no-verify", "--message", f"reviewed {commit}")
+    assert trials.git("rev-parse", f"{commit}:app") == trials.git("rev-parse", "HEAD:app"), commit
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert signoff(["notes"]) == 0
+    trials.reviewed.append(trials.git("rev-parse", "HEAD"))
+
+
+def plain(trials: Trials) -> None:
+    trials.go(trials.reviewed[-1])
+    trials.verify("plain", trials.reviewed[0], len(trials.reviewed) - 1)
+
+
+def amend(trials: Trials) -> None:
+    for before, commit in pairwise(trials.reviewed):
+        trials.go(commit)
+        trials.git("commit", "--quiet", "--amend", "--no-verify", "--message", "amended")
+        trials.verify("amend", before, 1)
+
+
+def rebase(trials: Trials) -> None:
+    for start in range(APART[0], len(trials.reviewed) - 1, GROUP):
+        group = trials.reviewed[start : start + GROUP + 1]
+        if rebase_onto_other(trials, start, group[0], group[-1]):
+            trials.verify("rebase", trials.git("rev-parse", "other"), len(group) - 1)
+            continue
+        # As many of them as can be without a conflict.
+        for number, (base, commit) in enumerate(pairwise(group), start):
+            if rebase_onto_other(trials, number, base, commit):
+                trials.verify("rebase", trials.git("rev-parse", "other"), 1)
+            else:
+                trials.count("rebase", CONFLICT, 1)
+
+
+def rebase_onto_other(trials: Trials, number: int, base: str, tip: str) -> bool:
+    for apart in APART:
+        trials.go(tip)
+        trials.git("update-ref", "refs/heads/other", trials.reviewed[number - apart])
+        if trials.tries("rebase", "--quiet", "--no-verify", "--onto", "other", base):
+            return True
+    return False
+
+
+def squash(trials: Trials) -> None:
+    last = len(trials.reviewed) - 1
+    for size in (2, GROUP, last):
+        for start in range(0, last, size):
+            end = min(start + size, last)
+            trials.go(trials.reviewed[end])
+            trials.git("reset", "--quiet", "--soft", trials.reviewed[start])
+            trials.git("commit", "--quiet", "--no-verify", "--allow-empty", "--message", "squashed")
+            trials.verify(f"squash of {size}", trials.reviewed[start], end - start)
+
+
+def cherry_pick(trials: Trials) -> None:
+    for number, commit in enumerate(trials.reviewed[APART[0] + 1 :], APART[0]):
+        if old := pick_onto_other(trials, number, commit):
+            trials.verify("cherry-pick", old, 1)
+        else:
+            trials.count("cherry-pick", CONFLICT, 1)
+
+
+def pick_onto_other(trials: Trials, number: int, commit: str) -> str:
+    """Pick a commit onto another base; return that, empty if there is a conflict with each."""
+    for apart in APART:
+        old = trials.reviewed[number - apart]
+        trials.go(old)
+        if trials.tries("cherry-pick", "--allow-empty", "--keep-redundant-commits", commit):
+            return old
+    return ""
+
+
+def merge(trials: Trials) -> None:
+    for number, (landed, commit) in enumerate(pairwise(trials.reviewed)):
+        if number < APART[0]:
+            continue
+        picked = pick_onto_other(trials, number, commit)
+        side = trials.git("rev-parse", "HEAD")
+        trials.go(landed)
+        words = ("merge", "--quiet", "--no-ff", "--no-verify", "--message", "merge", side)
+        if picked and trials.tries(*words):
+            trials.verify("merge", landed, 1)
+        else:
+            trials.count("merge", CONFLICT, 1)
+
+
+KINDS: tuple[Callable[[Trials], None], ...] = (plain, amend, rebase, squash, cherry_pick, merge)
+
+
+def run(source: Path, most: int, kinds: tuple[Callable[[Trials], None], ...] = KINDS) -> Trials:
+    """Review the latest commits of a repository, and try what git makes of them."""
+    here = Path.cwd()
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="verify-trials-", dir=memory) as folder:
+        os.environ["SIGNOFF_HOME"] = f"{folder}/home"
+        try:
+            trials = prepare(source, Path(folder), most)
+            for kind in kinds:
+                kind(trials)
+            measure(trials)
+        finally:
+            os.chdir(here)
+    return trials
+
+
+def measure(trials: Trials) -> None:
+    """Print what verifying all of the commits costs, in a process for each."""
+    trials.go(trials.reviewed[-1])
+    for count in (1, len(trials.reviewed) - 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        words = [sys.executable, "-P", "-m", "signoff", "verify", f"HEAD~{count}..HEAD"]
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(f"{count} commits: {used:.2f} s of CPU, {1000 * used / count:.1f} ms a commit", flush=True)
+
+
+def main() -> int:
+    """Print how many commits were accepted; 1 if one was refused."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verify_trials", description=__doc__.partition("\n\n")[0])
+    parser.add_argument("repository", type=Path)
+    parser.add_argument("--commits", type=int, default=200, help="so many of the latest")
+    arguments = parser.parse_args()
+    trials = run(arguments.repository, arguments.commits)
+    for kind, counts in trials.counts.items():
+        print(f"{kind}: {', '.join(f'{count} {what}' for what, count in sorted(counts.items()))}")
+    print("\n".join(trials.refused))
+    return bool(trials.refused)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,411 @@
+"""Bars between the transcript and the composer: what the session is doing, the to-do list, a question's options."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
+
+from app.agent.updates import Phase
+from app.conversation.todos import Todo, count_done, current_todo
+from app.text.safe_text import escape_unsafe
+from widgets.chat.entries.message_entries import QuestionEntry
+from widgets.chat.entries.tool_entries import VERBS
+from widgets.chat.markdown.styled_lines import TEXT, seconds, shorten, width_of, wrap_text
+from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_INTERVAL = 0.125
+"""Seconds between two looks of the spinner; there is no timer while the session is idle."""
+_CHARACTERS_PER_TOKEN = 4
+_COUNTED = 60.0
+"""Seconds up to which a wait is counted down; a longer one is told by the time of day, too."""
+
+_INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
+_PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
+
+_MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
+
+
+class StatusLine(Widget):
+    """Phase, figures and the key to stop; empty when idle.
+
+    Args:
+        clock: The clock of `PhaseChanged.until`.
+        now: The wall clock.
+    """
+
+    DEFAULT_CSS = """
+    StatusLine {
+        height: 1;
+        padding: 0 1 0 0;
+        color: $text-muted;
+        background: $background;
+    }
+    """
+
+    class NewestWanted(Message):
+        """The user wants to see the end of the transcript."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        super().__init__()
+        self._clock = clock
+        self._now = now
+        self._phase = Phase.IDLE
+        self._detail = ""
+        self._until = 0.0
+        self._since = 0.0
+        self._turn_since = 0.0
+        self._characters = 0
+        self._ended = ""
+        self._continues = ""
+        self._unseen: int | None = None
+        self._permissions = 0
+        self._asked = 0.0
+        self._timer: Timer | None = None
+
+    @property
+    def is_ticking(self) -> bool:
+        """Whether a timer runs."""
+        return self._timer is not None
+
+    def show_phase(self, phase: Phase, detail: str = "", until: float = 0.0) -> None:
+        """The session does something else now; `until` as in `PhaseChanged`."""
+        now = self._clock()
+        if self._phase not in _MOVING and phase in _MOVING:
+            self._turn_since = now
+        if phase in _MOVING:
+            self._ended = ""
+        # Of hundreds of calls in a second each would be a picture; the next tick shows which one runs.
+        ticks = phase is self._phase and self.is_ticking
+        self._phase, self._detail, self._until, self._since = phase, detail, until, now
+        self._characters = 0
+        self._set_ticking(phase in _MOVING)
+        if not ticks:
+            self.refresh()
+
+    def add_characters(self, characters: int) -> None:
+        """Count streamed characters."""
+        self._characters += characters
+
+    def show_end(self, text: str, continues: str = "") -> None:
+        """Show how the last turn ended and what /continue does, until something changes."""
+        self._ended, self._continues = text, continues
+        self.refresh()
+
+    def show_permissions(self, waiting: int) -> None:
+        """Show how many tools wait for a permission."""
+        now = self._clock()
+        if waiting and not self._permissions:
+            self._asked = now
+        elif self._permissions and not waiting:
+            # The time shown is the model's and the tools', not the user's.
+            self._turn_since += now - self._asked
+        self._permissions = waiting
+        self.refresh()
+
+    def show_following(self, following: bool, unseen: int) -> None:
+        """Whether the transcript follows its end, and how much came since it stopped."""
+        self._unseen = None if following else unseen
+        self.refresh()
+
+    def _set_ticking(self, wanted: bool) -> None:
+        if wanted and self._timer is None and self.is_mounted:
+            self._timer = self.set_interval(_INTERVAL, self.refresh)
+        elif not wanted and self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def render(self) -> Content:
+        """Return the activity at the left, the key at the right."""
+        left = self._activity()
+        right = self._way_out()
+        width = self.content_size.width
+        gap = width - width_of(left.plain) - width_of(right.plain)
+        if gap < 1:
+            return left.truncate(max(0, width - width_of(right.plain) - 1), ellipsis=True) + Content(" ") + right
+        return left + Content(" " * gap) + right
+
+    def _activity(self) -> Content:
+        elapsed = self._clock() - self._since
+        match self._phase:
+            case Phase.WAITING:
+                words = f"Waiting for {self._detail}"
+            case Phase.REQUESTING:
+                words = self._detail or "Waiting for the model"
+            case Phase.STREAMING:
+                tokens = self._characters // _CHARACTERS_PER_TOKEN
+                rate = tokens / elapsed if elapsed > 0.5 else 0.0
+                words = self._detail or "Writing"
+                words += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
+            case Phase.RUNNING if self._permissions:
+                return _PERMISSION
+            case Phase.RUNNING:
+                words = _running(self._detail)
+            case Phase.RETRYING:
+                words = self._countdown()
+                words += f" · {self._detail}" if self._detail else ""
+            case Phase.COMPACTING:
+                words = "Making room: older messages are being summarised"
+            case Phase.ASKING:
+                return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
+            case _:
+                # Where the end of the transcript is in view, it says so itself.
+                ended = self._ended if self._unseen is not None else ""
+                return Content.styled(f"  {escape_unsafe(ended)}", "$text-warning") if ended else Content("")
+        total = seconds(max(0.0, self._clock() - self._turn_since))
+        spinner = (
+            "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
+        )
+        text = shorten(escape_unsafe(words), 200) + (f" · {total}" if total else "")
+        return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
+
+    def _countdown(self) -> str:
+        if not self._until:
+            return "Retrying"
+        left = max(0.0, self._until - self._clock())
+        if left <= _COUNTED:
+            return f"Retrying in {left:.0f} s"
+        return f"Retrying at {self._now() + timedelta(seconds=left):%H:%M}, in {left // 60:.0f}:{left % 60:02.0f}"
+
+    def _way_out(self) -> Content:
+        parts: list[Content] = []
+        if self._phase is Phase.RETRYING:
+            parts.append(Content.assemble(("/continue", "$text-accent bold"), " tries now"))
+        if self._unseen is not None:
+            what = f"{self._unseen} new" if self._unseen else "to the newest"
+            parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
+        if self._phase in _MOVING:
+            parts.append(_INTERRUPT)
+        elif self._ended and self._unseen is not None and self._continues and self._phase is not Phase.ASKING:
+            parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
+        return Content("   ").join(parts)
+
+    def on_click(self, event: events.Click) -> None:
+        """Interrupt, or go to the newest."""
+        offset = event.get_content_offset(self)
+        if offset is None or event.button != MAIN_BUTTON:
+            return
+        if self._phase in _MOVING and offset.x >= self.content_size.width - _INTERRUPT.cell_length:
+            self.app.simulate_key("escape")
+        elif self._unseen is not None:
+            self.post_message(self.NewestWanted())
+
+
+def _running(tool: str) -> str:
+    """In words of the transcript: it does not call a tool by its name on the wire, unless it has no other."""
+    if tool == "run_command":
+        return "Running a command"
+    return f"Running {tool}" if tool and tool not in VERBS else "Running tools"
+
+
+_MARKS = {
+    "completed": ("✓ ", "$text-success", "$foreground 60%"),
+    "in_progress": ("▸ ", "$text-accent bold", "$foreground"),
+    "pending": ("· ", "$foreground 60%", "$foreground 80%"),
+}
+"""The sign of an item, its style, and the style of the item's text, by status."""
+
+
+class TodoBar(Widget):
+    """The to-do list in one line: finished and next items; a click or the key unfolds it."""
+
+    DEFAULT_CSS = """
+    TodoBar {
+        display: none;
+        height: auto;
+        padding: 0 1 0 0;
+        background: $background;
+        &:hover { background: $foreground 4%; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._todos: Sequence[Todo] = ()
+        self._most_rows = 10
+        self.unfolded = False
+
+    def show(self, todos: Sequence[Todo]) -> None:
+        """Show this list, as long as something is left of it."""
+        if todos != self._todos:
+            self._todos = todos
+            self.display = current_todo(todos) is not None
+            self.refresh(layout=True)
+
+    def toggle_folded(self) -> bool:
+        """Fold or unfold it; return whether there is anything to show."""
+        if self.display:
+            self.unfolded = not self.unfolded
+            self.refresh(layout=True)
+        return self.display
+
+    def set_max_height(self, rows: int) -> None:
+        """Set how many rows it may grow to."""
+        self._most_rows = max(2, rows)
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return one row; unfolded, one more for each item."""
+        return min(self._most_rows, 1 + len(self._todos)) if self.unfolded else 1
+
+    def render(self) -> Content:
+        """The state of the list, and its items where it is unfolded."""
+        width, now = self.content_size.width, current_todo(self._todos)
+        head = Content.assemble(
+            ("▾ " if self.unfolded else "▸ ", "$foreground 60%"),
+            ("To do ", "$foreground 60%"),
+            (f"{count_done(self._todos)}/{len(self._todos)}", "$text-success"),
+        )
+        if not self.unfolded:
+            room = width - head.cell_length - 2
+            return head + "  " + (_words(now, room, "$foreground 80%") if now else Content(""))
+        return Content("\n").join([head, *self._rows(width)])
+
+    def _rows(self, width: int) -> list[Content]:
+        """Return the items that fit: from just above the current one."""
+        room, todos = self._most_rows - 1, self._todos
+        if len(todos) <= room:
+            return [_row(todo, width) for todo in todos]
+        now = current_todo(todos)
+        first = max(0, min(todos.index(now) - 1 if now else 0, len(todos) - room + 1))
+        shown = todos[first : first + room - 1]
+        more = Content.styled(f"  … {len(todos) - len(shown)} more", "$foreground 60%")
+        return [*(_row(todo, width) for todo in shown), more]
+
+    def on_click(self, event: events.Click) -> None:
+        """Unfold or fold it."""
+        if event.button == MAIN_BUTTON:
+            event.stop()
+            self.toggle_folded()
+
+
+def _row(todo: Todo, width: int) -> Content:
+    mark, style, words = _MARKS[todo.status]
+    return Content.assemble("  ", (mark, style)) + _words(todo, width - 4, words)
+
+
+def _words(todo: Todo, room: int, style: str) -> Content:
+    return Content.styled(shorten(escape_unsafe(" ".join(todo.content.split())), max(1, room)), style)
+
+
+_LEAD = 5
+"""Cells before an option: the mark of the chosen one and the number."""
+
+
+class QuestionBar(ClickTargets):
+    """Numbered options of a question; the keys of the empty composer choose among them."""
+
+    DEFAULT_CSS = """
+    QuestionBar {
+        display: none;
+        height: auto;
+        padding: 0 1 0 2;
+    }
+    """
+
+    @dataclass
+    class Picked(Message):
+        """The user chose an option."""
+
+        option: str
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._question: QuestionEntry | None = None
+        self._index = 0
+        self._most_rows = 10
+
+    @property
+    def question(self) -> QuestionEntry | None:
+        """The open question."""
+        return self._question
+
+    def show(self, question: QuestionEntry | None) -> None:
+        """Show the options of this question, or nothing."""
+        if (question and question.call) == (self._question and self._question.call):
+            return
+        self._question = question
+        self._index = 0
+        self.display = question is not None and bool(question.options)
+        self.refresh(layout=True)
+
+    def use_key(self, key: str) -> bool:
+        """Handle a key of the empty composer; return whether it was used."""
+        if self._question is None or not self._question.options:
+            return False
+        count = len(self._question.options)
+        if key in ("up", "down"):
+            self._index = (self._index + (1 if key == "down" else -1)) % count
+            self.refresh()
+        elif key == "enter":
+            self._pick(self._index)
+        elif key.isdigit() and 1 <= int(key) <= count:
+            self._pick(int(key) - 1)
+        else:
+            return False
+        return True
+
+    def _pick(self, index: int) -> None:
+        assert self._question is not None
+        self.post_message(self.Picked(self._question.options[index]))
+
+    # Rows.
+
+    def set_max_height(self, rows: int) -> None:
+        """Set how many rows the options may take before they scroll."""
+        self._most_rows = max(1, rows)
+        self.refresh(layout=True)
+
+    def _option_rows(self, width: int) -> list[tuple[int, str]]:
+        """The rows of all options as they are written out, each with the index of its option."""
+        room = max(4, width - _LEAD)
+        return [
+            (index, row.text)
+            for index, option in enumerate(self._question.options if self._question else ())
+            for row in wrap_text(escape_unsafe(option), TEXT, room)
+        ]
+
+    def _view(self, rows: Sequence[tuple[int, str]]) -> int:
+        """The first row on view, so that the chosen option is."""
+        chosen = [position for position, (index, _) in enumerate(rows) if index == self._index]
+        first = max(0, chosen[-1] + 1 - self._most_rows) if chosen else 0
+        return min(first, chosen[0]) if chosen else 0
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The rows of all options, as far as there is room for them."""
+        return min(self._most_rows, len(self._option_rows(width)))
+
+    def render(self) -> Content:
+        rows = self._option_rows(self.content_size.width)
+        first = self._view(rows)
+        lines: list[Content] = []
+        for position in range(first, min(len(rows), first + self._most_rows)):
+            index, text = rows[position]
+            begins = position == 0 or rows[position - 1][0] != index
+            chosen = index == self._index
+            number = f"{'›' if chosen else ' '} {index + 1:<{_LEAD - 2}}" if begins else " " * _LEAD
+            style = "$text-accent bold" if chosen else "$foreground 60%"
+            lines.append(Content.styled(number, style) + Content.styled(text, style if chosen else "$foreground"))
+        return Content("\n").join(lines)
+
+    async def click_target(self, target: int) -> None:
+        """Choose the option."""
+        self._pick(target)
+
+    def target_at(self, event: events.MouseEvent) -> int | None:
+        """Return the option under the mouse."""
+        offset = event.get_content_offset(self)
+        rows = self._option_rows(self.content_size.width)
+        row = self._view(rows) + offset.y if offset is not None else len(rows)
+        return rows[row][0] if row < len(rows) else None

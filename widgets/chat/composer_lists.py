@@ -1,0 +1,180 @@
+"""Lists above the composer: completions to choose from, and queued messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.geometry import Size
+from textual.message import Message
+from textual.widget import Widget
+
+from app.text.safe_text import escape_unsafe
+from widgets.chat.markdown.styled_lines import shorten, width_of
+
+Source = Literal["file", "command", "history"]
+
+_ROWS = 8
+
+
+class Suggestion(NamedTuple):
+    """A row of the completion list."""
+
+    value: str
+    """The text that is inserted when it is accepted; untrusted."""
+    label: str
+    note: str = ""
+
+
+class CompletionPopup(Widget):
+    """A list of suggestions, one of them highlighted; controlled by the composer, never focused."""
+
+    DEFAULT_CSS = """
+    CompletionPopup {
+        display: none;
+        height: auto;
+        max-height: 9;
+        background: $surface;
+        padding: 0 1 0 0;
+    }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """A choice was clicked."""
+
+        choice: Suggestion
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source: Source = "file"
+        self._choices: Sequence[Suggestion] = ()
+        self._index = 0
+        self._title = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is on screen."""
+        return bool(self.display)
+
+    @property
+    def choice(self) -> Suggestion | None:
+        """The highlighted choice."""
+        return self._choices[self._index] if self.is_open and self._choices else None
+
+    def open(
+        self, source: Source, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
+    ) -> None:
+        """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
+        them."""
+        chosen = self.choice if keep_choice else None
+        self.source = source
+        self._choices = choices
+        self._index = choices.index(chosen) if chosen in choices else 0
+        self._title = title
+        self.display = bool(choices or title)
+        self.refresh(layout=True)
+
+    def close(self) -> None:
+        """Take it away."""
+        if self.display:
+            self.display = False
+        self._choices = ()
+
+    def move(self, step: int) -> None:
+        """Highlight another choice; the ends meet."""
+        if self._choices:
+            self._index = (self._index + step) % len(self._choices)
+            self.refresh()
+
+    @property
+    def _first(self) -> int:
+        return max(0, min(self._index - _ROWS // 2, len(self._choices) - _ROWS))
+
+    def get_content_height(self, *_: object) -> int:
+        """Rows: the choices on view, and the title."""
+        return min(_ROWS, len(self._choices)) + bool(self._title)
+
+    def render(self) -> Content:
+        """The choices around the highlighted one."""
+        width = max(10, self.content_size.width)
+        rows: list[Content] = []
+        first = self._first
+        # Notes stand in a column, wherever the list is scrolled to.
+        column = (
+            max((width_of(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
+        )
+        for index, choice in enumerate(self._choices[first : first + _ROWS], first):
+            label = shorten(escape_unsafe(choice.label), width - 2)
+            room = width - 2 - column
+            note = shorten(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
+            text = f"{'›' if index == self._index else ' '} {label}"
+            row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
+            gap = " " * (column - width_of(label))
+            rows.append(row + Content.styled(f"{gap}{note}", "$foreground 60%") if note else row)
+        if self._title:
+            rows.append(Content.styled(f"  {shorten(self._title, width - 2)}", "$foreground 60%"))
+        return Content("\n").join(rows)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose the row."""
+        offset = event.get_content_offset(self)
+        index = self._first + (offset.y if offset else 0)
+        if 0 <= index < len(self._choices):
+            event.stop()
+            self.post_message(self.Chosen(self._choices[index]))
+
+
+_MOST_ROWS = 4
+_LABEL = "queued  "
+_HINT = ("↑", " takes back")
+
+
+class QueuedMessages(Widget):
+    """A row for each queued message; a click, or Up in the empty composer, takes all back."""
+
+    DEFAULT_CSS = """
+    QueuedMessages {
+        display: none;
+        height: auto;
+        padding: 0 1 0 2;
+    }
+    """
+
+    class Wanted(Message):
+        """The user wants to edit the queued messages; they go back into the composer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: Sequence[str] = ()
+
+    def show(self, texts: Sequence[str]) -> None:
+        """Show these messages, oldest first."""
+        self._texts = texts
+        self.display = bool(texts)
+        self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """A row for each message, up to a few."""
+        return min(_MOST_ROWS, len(self._texts))
+
+    def render(self) -> Content:
+        """The oldest messages, and how to take them back."""
+        width = self.content_size.width
+        hint = Content.assemble((_HINT[0], "$text-accent bold"), (_HINT[1], "$foreground 60%"))
+        shown = self._texts if len(self._texts) <= _MOST_ROWS else self._texts[: _MOST_ROWS - 1]
+        rows = []
+        for number, text in enumerate(shown):
+            room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
+            words = shorten(escape_unsafe(text), max(1, room))
+            row = Content.assemble((_LABEL, "$text-accent"), (words, "$foreground 60%"))
+            rows.append(row + " " * (room - width_of(words) + 2) + hint if number == 0 else row)
+        if len(shown) < len(self._texts):
+            rows.append(Content.styled(f"… {len(self._texts) - len(shown)} more", "$foreground 60%"))
+        return Content("\n").join(rows)
+
+    def on_click(self, event: events.Click) -> None:
+        """Take them back."""
+        event.stop()
+        self.post_message(self.Wanted())

@@ -1,0 +1,345 @@
+"""The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+
+from textual import events
+from textual.content import Content
+from textual.message import Message
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.style import Style
+
+from app.conversation.token_totals import TokenTotals
+from app.keys.actions import ACTIONS, Action
+from app.text.plural import plural
+from app.text.safe_text import escape_unsafe
+from widgets.common.figures import (
+    LinePart,
+    fitting_parts,
+    format_dollars,
+    format_thousands,
+    format_tokens,
+    join_parts,
+)
+from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, Placed
+
+if TYPE_CHECKING:
+    from textual.binding import ActiveBinding
+
+
+Pane = Literal["chat", "diff", "approvals"]
+
+PANES: tuple[Pane, ...] = ("chat", "diff", "approvals")
+"""In the order of Tab."""
+
+_TABS: tuple[tuple[Pane, str, str], ...] = (
+    ("chat", "F2", "Chat"),
+    ("diff", "F3", "Diff"),
+    ("approvals", "F4", "Approvals"),
+)
+
+
+class PaneTabs(ClickTargets):
+    """Shows the panes, which one is visible and how much waits; a click shows another."""
+
+    DEFAULT_CSS = """
+    PaneTabs {
+        height: 1;
+        background: $panel;
+    }
+    """
+
+    @dataclass
+    class Chosen(Message):
+        """The user clicked a tab."""
+
+        pane: Pane
+
+    shown: reactive[Pane] = reactive[Pane]("chat")
+    waiting: reactive[int] = reactive(0)
+    """Proposals that await a decision."""
+    asked: reactive[bool] = reactive(False)
+    """Whether the model cannot go on without the user's permission."""
+    unread: reactive[bool] = reactive(False)
+    """Whether the model has handed back while another pane than the chat was shown."""
+
+    def render(self) -> Content:
+        return Content("").join(content for _, content in self._tabs())
+
+    def mark_unread(self) -> None:
+        """Mark the chat as unread, unless it is shown."""
+        self.unread = bool(self.display) and self.shown != "chat"
+
+    def watch_shown(self, shown: Pane) -> None:
+        """Clear the mark of the shown pane."""
+        if shown == "chat":
+            self.unread = False
+
+    async def click_target(self, target: Pane) -> None:
+        """Show the pane of the clicked tab."""
+        self.post_message(self.Chosen(target))
+
+    def target_at(self, event: events.MouseEvent) -> Pane | None:
+        """Return the pane of the tab under the mouse."""
+        position = 0
+        for pane, content in self._tabs():
+            position += content.cell_length
+            if event.x < position:
+                return pane
+        return None
+
+    def _tabs(self) -> list[tuple[Pane, Content]]:
+        tabs: list[tuple[Pane, Content]] = []
+        for pane, key, title in _TABS:
+            note = ""
+            if pane == "approvals" and self.asked:
+                note = " (asks)"
+            elif pane == "approvals" and self.waiting:
+                note = f" ({self.waiting})"
+            elif pane == "chat" and self.unread:
+                note = " (new)"
+            style = "bold reverse" if pane == self.shown else "$text-accent bold" if note else "$foreground 60%"
+            tabs.append((pane, Content.styled(f" {key} {title}{note} ", style)))
+        return tabs
+
+
+_ACTION = "status_action"
+"""Under this name the style of a part carries the action of the app that a click on it stands for."""
+
+
+_QUIET = "$foreground 60%"
+_PART_GAP = "  ·  "
+_NOTHING = TokenTotals()
+
+
+class StatusValues(NamedTuple):
+    """The values that the status bar shows."""
+
+    model: str = ""
+    effort: str = ""
+    """How much it is asked to reason, if it is."""
+    gate_closed: bool | None = None
+    """None until it is known."""
+    follows: bool = False
+    """Another window runs the session."""
+    plan: bool = False
+    """The model can change nothing."""
+    policy: str = "every-edit"
+    """`every-edit`, or `chain 2/3`."""
+    waiting: int = 0
+    """Proposals that await a decision."""
+    context_tokens: int = 0
+    context_window: int = 0
+    """0 where it is not known."""
+    spent: TokenTotals = _NOTHING
+    """By the session."""
+    branch: str = ""
+    denials: int = 0
+    """Denials in a row without an approval between."""
+    asks: Literal["", "permission", "question"] = ""
+    """The answer that the model waits for."""
+    answer_key: str = ""
+    """The key that answers it, or leads to where it is answered."""
+
+
+class StatusBar(ClickTargets):
+    """One line that drops its least important parts when narrow.
+
+    A click on the gate leads to its policy, on what waits to the approvals, on the model to the choice of models.
+    """
+
+    DEFAULT_CSS = """
+    StatusBar {
+        height: 1;
+        background: $panel;
+        color: $foreground;
+        padding: 0 1;
+    }
+    """
+
+    status: reactive[StatusValues] = reactive(StatusValues())
+    hovered: reactive[str] = reactive("")
+    """The action under the mouse."""
+
+    def render(self) -> Content:
+        """Render as many whole parts as fit."""
+        width = self.size.width
+        parts = fitting_parts(self._parts(), width, _PART_GAP)
+        left, right = (
+            join_parts([part for part in parts if part.at_right is side], _PART_GAP) for side in (False, True)
+        )
+        return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Highlight the part under the mouse."""
+        self.hovered = event.style.meta.get(_ACTION, "")
+
+    def on_leave(self) -> None:
+        self.hovered = ""
+
+    def target_at(self, event: events.MouseEvent) -> str | None:
+        """Return the action of the part under the mouse."""
+        return event.style.meta.get(_ACTION)
+
+    async def click_target(self, target: str) -> None:
+        """Go where the clicked part leads."""
+        await self.run_action(target)
+
+    def _parts(self) -> list[LinePart]:
+        """Return all parts, from left to right."""
+        status = self.status
+        parts = []
+        if status.asks:
+            words = "needs your permission" if status.asks == "permission" else "asks you"
+            asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
+            pane = "approvals" if status.asks == "permission" else "chat"
+            parts.append(LinePart(9, self._leading_to(f"app.focus_{pane}", asked)))
+        if status.follows:
+            parts.append(LinePart(9, Content.styled("open in another window", "bold $text-warning")))
+        if status.gate_closed is not None:
+            open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
+            gate = closed if status.gate_closed else open_now
+            parts.append(LinePart(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+        if status.plan:
+            parts.append(LinePart(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
+        if status.waiting:
+            plural = "" if status.waiting == 1 else "s"
+            waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
+            parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
+        if status.model:
+            effort = f" {status.effort}" if status.effort else ""
+            named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
+            parts.append(LinePart(5, self._leading_to("app.command('model')", named)))
+        return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._figures())]
+
+    def _leading_to(self, action: str, part: Content) -> Content:
+        """A part that a click leads on from."""
+        part = part.stylize(Style.from_meta({_ACTION: action}))
+        return part.stylize("underline") if action == self.hovered else part
+
+    def _figures(self) -> list[tuple[int, Content]]:
+        """Return the figures at the right, each with its priority."""
+        status = self.status
+        figures = []
+        if status.policy != "every-edit":
+            figures.append((3, Content.styled(f"policy {status.policy}", _QUIET)))
+        if read_and_written := format_tokens(status.spent):
+            figures.append((0, Content.styled(read_and_written, _QUIET)))
+        if cost := format_dollars(status.spent):
+            figures.append((1, Content.styled(cost, _QUIET)))
+        if status.context_tokens and status.context_window:
+            share = 100 * status.context_tokens // status.context_window
+            figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
+        elif status.context_tokens:
+            figures.append((2, Content.styled(f"context {format_thousands(status.context_tokens)}", _QUIET)))
+        if status.denials:
+            in_row = " in a row" if status.denials > 1 else ""
+            denied = f"{plural(status.denials, 'proposal')} denied{in_row}"
+            figures.append((6, Content.styled(denied, "$text-warning")))
+        if status.branch:
+            figures.append((4, Content(f"⎇ {escape_unsafe(status.branch)}")))
+        return figures
+
+
+_HINT_GAP = 2
+_ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
+
+
+@runtime_checkable
+class Retitles(Protocol):
+    """A widget whose keys change their meaning."""
+
+    def title_of(self, action: str) -> str | None:
+        """Return what an action means now; empty for its usual name, None to hide it."""
+        ...
+
+
+@runtime_checkable
+class NamesKeys(Protocol):
+    """A widget that shows some keys itself, so that the footer leaves them out."""
+
+    @property
+    def named_keys(self) -> Collection[str]:
+        """Return the handlers of the actions whose keys are shown."""
+        ...
+
+
+class KeyBar(HintLine):
+    """One line with the keys of the focused pane on the left and of the app on the right."""
+
+    DEFAULT_CSS = """
+    KeyBar {
+        dock: bottom;
+        height: 1;
+        padding: 0 1;
+        background: $background;
+    }
+    """
+
+    hints: reactive[tuple[tuple[KeyHint, int, bool], ...]] = reactive(())
+    """In their order: the hint, how soon it is left out (1 is never), and whether it works everywhere."""
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._follow)
+
+    def _follow(self, screen: Screen[object]) -> None:
+        # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
+        if self.app.screen is screen:
+            above = screen.focused.ancestors_with_self if screen.focused is not None else ()
+            named = {action for node in above if isinstance(node, NamesKeys) for action in node.named_keys}
+            self.hints = shown_keys(list(screen.active_bindings.values()), named)
+
+    def places(self, width: int) -> Sequence[Placed]:
+        """Return the pane's hints from the left and the app's from the right."""
+        kept = fitting_hints(self.hints, width)
+        placed: list[Placed] = []
+        column = 0
+        for hint in (hint for hint, _, everywhere in kept if not everywhere):
+            placed.append((0, column, hint))
+            column += hint.width + _HINT_GAP
+        everywhere = [hint for hint, _, everywhere in kept if everywhere]
+        column = max(column, width - sum(hint.width + _HINT_GAP for hint in everywhere) + _HINT_GAP)
+        for hint in everywhere:
+            placed.append((0, column, hint))
+            column += hint.width + _HINT_GAP
+        return placed
+
+
+def shown_keys(
+    active: "Sequence[ActiveBinding]", named: Collection[str] = ()
+) -> tuple[tuple[KeyHint, int, bool], ...]:
+    """Return the keys to show, in the order of the registry.
+
+    Args:
+        active: The bindings in force.
+        named: Handlers of actions whose keys stand elsewhere on the screen.
+    """
+    found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
+    for position, (node, binding, enabled, _tooltip) in enumerate(active):
+        if not binding.show or binding.action in found:
+            continue
+        order, action = _ACTIONS.get(binding.id or "", (position - len(active), None))
+        if action is not None and action.handler in named:
+            continue
+        everywhere = action is not None and action.scope == "app"
+        title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
+        if title is None:
+            continue
+        hint = KeyHint(binding.key, title or binding.description, enabled)
+        found[binding.action] = ((everywhere, order), hint, action.footer if action else 1, everywhere)
+    return tuple(
+        (hint, rank, everywhere) for _, hint, rank, everywhere in sorted(found.values(), key=lambda one: one[0])
+    )
+
+
+def fitting_hints(hints: Sequence[tuple[KeyHint, int, bool]], width: int) -> Sequence[tuple[KeyHint, int, bool]]:
+    """Return as many hints as fit, highest rank first."""
+    kept = list(hints)
+    while sum(hint.width + _HINT_GAP for hint, _, _ in kept) - _HINT_GAP > width:
+        highest = max(rank for _, rank, _ in kept)
+        if highest <= 1:
+            break
+        kept.pop(max(at for at, (_, rank, _) in enumerate(kept) if rank == highest))
+    return kept

@@ -1,0 +1,87 @@
+"""Words and marks for what notices if a hunk is missing, in the approvals and in the diff."""
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.proposals.text.hunks import has_effect
+from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
+from app.proposals.values.decision_facts import EvidenceVerdict
+from app.proposals.values.models import FileDiff
+from app.review.hunk_lines import line_of
+from app.review.review_state import ReviewState
+from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_rows import CommentKind, SourceLine
+from widgets.review.review_wording import QUIET, KeyOf, chip, safe
+
+_GAP = "   "
+_KINDS: dict[EvidenceVerdict, CommentKind] = {
+    EvidenceVerdict.HELD: "held",
+    EvidenceVerdict.RED: "held",
+    EvidenceVerdict.UNNOTICED: "unheld",
+    EvidenceVerdict.GREEN: "unheld",
+}
+
+
+def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> list[Content]:
+    """Return what is known of the hunks of a proposal, which tests ran, and the keys that go with it."""
+    found = state.evidence.get(proposal)
+    if found is None or not (found.marks or found.is_running or found.why_not):
+        return []
+    if found.why_not:
+        return [safe(f"No evidence: {found.why_not}", "$text-warning")]
+    said = Content.assemble(
+        ("without each hunk ", "bold"), safe(found.counted, "$text-warning" if found.unheld else "")
+    )
+    progress = []
+    if found.is_running:
+        words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
+        progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET)))
+    chips = [chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
+    if found.is_cut_short and not found.is_running:
+        chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
+    if found.unheld and not found.is_running:
+        chips.append(chip(key, "send_findings", "as feedback", "$primary"))
+    ran = safe(found.ran, QUIET)
+    parts = [said, *progress, *([ran] if ran.plain else []), *chips]
+    lines = [parts[0]]
+    for part in parts[1:]:
+        line = lines[-1] + _GAP + part
+        if not width or line.cell_length <= width:
+            lines[-1] = line
+        else:
+            lines.append(part)
+    return lines
+
+
+def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+    """Return the marks at the heads of the hunks of these diffs."""
+    if found is None:
+        return []
+    marks = []
+    for file, diff in enumerate(diffs):
+        for hunk in filter(has_effect, diff.change.hunks):
+            if (mark := found.marks.get(hunk.id)) is not None:
+                line = SourceLine(file, *line_of(hunk, 0))
+                marks.append(Comment(line, mark.words, _KINDS.get(mark.verdict, "untold")))
+    return marks
+
+
+def with_unheld(diffs: Sequence[FileDiff], found: ProposalEvidence | None) -> list[FileDiff]:
+    """Return the diffs with a reason for attention in each file that has hunks which nothing notices."""
+    ids = frozenset(found.unheld) if found is not None else frozenset()
+    marked = []
+    for diff in diffs:
+        reasons = [reason for reason in diff.reasons if reason.kind is not ReasonKind.UNHELD]
+        places = [
+            LineReference(hunk=hunk.id, side=line_of(hunk, 0)[0], offset=0)
+            for hunk in diff.change.hunks
+            if hunk.id in ids
+        ]
+        if places:
+            path, count = diff.change.path, len(places)
+            reasons.append(Reason(kind=ReasonKind.UNHELD, path=path, count=count, places=tuple(places)))
+        changed = len(reasons) != len(diff.reasons) or bool(places)
+        marked.append(diff.model_copy(update={"reasons": tuple(reasons)}) if changed else diff)
+    return marked
