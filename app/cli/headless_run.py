@@ -159,7 +159,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         raise CommandError(
             f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
         )
-    first = len(session.log.events)
+    before = session.log.last
     allowed = arguments.commands == "allow"
     printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
@@ -175,7 +175,9 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         await served.close()
         await model.aclose()
     printer.finish()
-    outcome = _outcome(session, session.log.events[first:], printer.failure, unavailable)
+    outcome = _outcome(
+        session, [event for event in session.log.events if event.id > before], printer.failure, unavailable
+    )
     if arguments.json:
         print_json(outcome)
     else:

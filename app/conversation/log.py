@@ -46,7 +46,7 @@ class EventLog:
 
     def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
         self._sink = sink
-        self._events: list[Event] = list(events)
+        self._events: list[Event] = _without_old_moves(events)
         self._addressed = [event for event in self._events if event.audience is not Audience.NOBODY]
         self._folds: list[Fold] = []
         self._deferred: list[Event] = []
@@ -54,7 +54,10 @@ class EventLog:
 
     @property
     def events(self) -> Sequence[Event]:
-        """All events so far, oldest first: a live view, to be read only."""
+        """All events so far, oldest first: a live view, to be read only.
+
+        Of those that are for nobody it has only the ones of the last turn; the others are in the store.
+        """
         return self._events
 
     def addressed(self, *, before: int | None = None) -> tuple[Event, ...]:
@@ -122,7 +125,18 @@ class EventLog:
             fresh.append(event)
             for fold in self._folds:
                 fold.apply(event)
+            if isinstance(event, TurnStarted):
+                self._drop_old_moves()
         return tuple(fresh)
+
+    def _drop_old_moves(self) -> None:
+        """Drop what the turn before the last one has written for nobody."""
+        starts = 0
+        for at in range(len(self._events) - 1, -1, -1):
+            starts += isinstance(self._events[at], TurnStarted)
+            if starts > 1:
+                self._events[at:] = _without_old_moves(self._events[at:])
+                return
 
     def _holds(self, number: int) -> bool:
         at = bisect_left(self._events, number, key=_position)
@@ -133,6 +147,14 @@ def from_a_turn(events: Sequence[Event]) -> Sequence[Event]:
     """The end of a log from where its first turn begins; all of it if none does."""
     first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
     return events[first:]
+
+
+def _without_old_moves(events: Iterable[Event]) -> list[Event]:
+    """The events without those for nobody of all turns but the last."""
+    kept = list(events)
+    last = next((at for at in range(len(kept) - 1, -1, -1) if isinstance(kept[at], TurnStarted)), 0)
+    kept[:last] = [event for event in kept[:last] if event.audience is not Audience.NOBODY]
+    return kept
 
 
 def _position(event: Event) -> int:

@@ -1,6 +1,6 @@
 """State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -201,6 +201,12 @@ class SeenTracker:
         """Return the seen lines of a proposal, to be added to."""
         return self._seen.setdefault(proposal.id, SeenLines())
 
+    def forget_others(self, listed: Container[str]) -> None:
+        """Forget the proposals with other ids: they have left the review."""
+        for kept in (self._seen, self._bases, self._moved):
+            for name in [name for name in kept if name not in listed]:
+                del kept[name]
+
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
         """Return the parts that have never been on the screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
@@ -327,6 +333,7 @@ class ReviewState:
         """
         earlier = self.origins.everything
         known = self.origins.listed(proposals)
+        self.looked_at.forget_others(self.origins.everything)
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:

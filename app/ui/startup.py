@@ -265,8 +265,12 @@ class Startup:
 
         The review comes last: nothing waits in it before the first response is over.
         """
+        from app.ui.terminal.garbage_collection import freeze_loaded
+
         await self._current.open_session.preload_turn()
+        freeze_loaded()
         await self.review_loader.preload()
+        freeze_loaded()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.context.preferences import Preferences
@@ -350,7 +354,10 @@ class Startup:
 
 
 def load_chat_side() -> None:
-    """Import the chat and the settings screens."""
+    """Import the chat and the settings screens; before that, have all threads share a heap."""
+    from app.ui.terminal.garbage_collection import share_heap
+
+    share_heap()
     import app.ui.chat_area
     import app.ui.context.preferences
     import app.ui.status

@@ -417,3 +417,13 @@ def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
     threads = SideThreads()
     assert threads.take(Recorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
     assert threads.on("P1") == []
+
+
+def test_what_was_seen_of_a_proposal_that_left_the_review_is_forgotten() -> None:
+    state, first, second = ReviewState(), one("P1"), one("P2")
+    state.update([first, second])
+    seen(state, first, second)
+    assert not state.looked_at.unseen_parts(first, ())
+    state.update([second])
+    assert state.looked_at.unseen_parts(first, ())
+    assert not state.looked_at.unseen_parts(second, ())

@@ -129,3 +129,27 @@ def test_free_memory_is_given_back_at_rest() -> None:
         "        await asyncio.sleep(2)\n"
         "asyncio.run(main())"
     )
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc has several heaps"
+)
+def test_threads_share_a_heap() -> None:
+    run(
+        "import ctypes, tempfile, threading\n"
+        "garbage_collection.share_heap()\n"
+        "def hold(barrier):\n"
+        "    kept = bytearray(10_000)\n"
+        "    barrier.wait()\n"
+        "barrier = threading.Barrier(4)\n"
+        "threads = [threading.Thread(target=hold, args=[barrier]) for _ in range(3)]\n"
+        "for thread in threads: thread.start()\n"
+        "barrier.wait()\n"
+        "library = ctypes.CDLL(None)\n"
+        "library.fopen.restype = ctypes.c_void_p\n"
+        "with tempfile.NamedTemporaryFile() as file:\n"
+        "    stream = ctypes.c_void_p(library.fopen(file.name.encode(), b'w'))\n"
+        "    library.malloc_info(0, stream)\n"
+        "    library.fclose(stream)\n"
+        "    assert Path(file.name).read_text().count('<heap nr=') == 1\n"
+    )

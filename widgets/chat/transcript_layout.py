@@ -17,11 +17,14 @@ class SlotLayout(NamedTuple):
     width: int
     entry: TranscriptEntry
     opened: bool
-    lines: list[StyledLine] | None
+    lines: list[StyledLine]
     marks: EntryGutter
     height: int
     exact: bool
     growing: GrowingRows | None
+
+
+_NO_MARKS = EntryGutter()
 
 
 class EntrySlot:
@@ -33,7 +36,7 @@ class EntrySlot:
         self.entry = entry
         self.opened = False
         self.lines: list[StyledLine] | None = None
-        self.marks = EntryGutter()
+        self.marks = _NO_MARKS
         """As of the time when the rows were laid out."""
         self.gap = 0
         """Empty rows above."""
@@ -45,8 +48,11 @@ class EntrySlot:
 
     def resize(self, old: int, new: int) -> None:
         """Use the rows of the new width, if it is the one before the old, else an estimate of their number."""
-        now = SlotLayout(old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing)
-        before, self._before = self._before, now
+        before, self._before = self._before, None
+        if self.lines is not None:
+            self._before = SlotLayout(
+                old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing
+            )
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
             _, _, _, self.lines, self.marks, self.height, self.exact, self._growing = before
         else:
@@ -75,6 +81,7 @@ class EntrySlot:
     def drop_rows(self) -> None:
         """Drop the rows, keep the height."""
         self.lines = None
+        self.marks = _NO_MARKS
         self._growing = None
         self._before = None
 

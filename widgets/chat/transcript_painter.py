@@ -87,6 +87,9 @@ def _component_css(selector: str) -> str:
     return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
 
 
+_KEPT_STYLES = 256
+
+
 class TranscriptStyles:
     """The styles of one widget under one theme; make a new one when the styles change."""
 
@@ -102,6 +105,9 @@ class TranscriptStyles:
         key = (face, fill, cursor)
         style = self._styles.get(key)
         if style is None:
+            if len(self._styles) >= _KEPT_STYLES:
+                # Each link has a style for its address.
+                self._styles.clear()
             style = self._styles[key] = self._resolve(face, fill, cursor)
         return style
 

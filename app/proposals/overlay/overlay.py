@@ -1,10 +1,12 @@
 """The workspace as it would be with the pending proposals applied, oldest first."""
 
 import errno
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Generic, TypeVar
 
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, file_version, files_below
 from app.proposals.text.diff import LineChange, diff_lines
@@ -18,11 +20,17 @@ from app.sandbox.captured_changes import Leaf
 __all__ = ["Contents", "Overlay", "OverlayFile", "is_undecided", "parent_folders", "same_version"]
 
 CACHE_BYTES = 64 * 1024 * 1024
-"""How much file content is kept in memory."""
+"""How much file content of each kind (in the store, or not) is kept in memory."""
+OLD_BYTES = 256 * 1024
+"""How much of it, of what is in the store as well, is kept for longer than `OLD_SECONDS`."""
+OLD_SECONDS = 60.0
 _LEAST_DIGITS = 8
 """Of a SHA-256, to go by: with fewer, some other file's content may begin alike."""
-_CACHED_CHANGES = 100_000
-"""How many line changes are."""
+_CACHED_CHANGES, _OLD_CHANGES = 100_000, 200
+"""How many line changes are, and for longer than `OLD_SECONDS`."""
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +47,68 @@ class OverlayFile:
     """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
 
 
+class RecentItems(Generic[_Key, _Value]):
+    """A cache that holds much while much is asked for, and lets go of it at the first addition afterwards."""
+
+    def __init__(self, most: float, old: float) -> None:
+        """Nothing is kept yet.
+
+        Args:
+            most: The size of all items together; the newest one is kept whatever its size.
+            old: The same of those that were not added within `OLD_SECONDS`.
+        """
+        self._most = most
+        self._old = old
+        self._items: OrderedDict[_Key, tuple[_Value, float, float]] = OrderedDict()
+        """Value, size and time, by age."""
+        self._size = 0.0
+
+    def get(self, key: _Key) -> _Value | None:
+        """Return a value; None if it is not kept."""
+        item = self._items.get(key)
+        return item[0] if item is not None else None
+
+    def add(self, key: _Key, value: _Value, size: float) -> None:
+        """Keep a value as the newest."""
+        self.pop(key)
+        now = time.monotonic()
+        self._items[key] = value, size, now
+        self._size += size
+        while len(self._items) > 1:
+            oldest, (_, _, added) = next(iter(self._items.items()))
+            if self._size <= (self._old if now - added > OLD_SECONDS else self._most):
+                return
+            self.pop(oldest)
+
+    def pop(self, key: _Key) -> None:
+        """Let go of a value, if it is kept."""
+        if (item := self._items.pop(key, None)) is not None:
+            self._size -= item[1]
+
+    def starting_with(self, prefix: str) -> dict[_Key, _Value]:
+        """Return the items whose keys, which are texts, begin so."""
+        return {key: value for key, (value, _, _) in self._items.items() if str(key).startswith(prefix)}
+
+
 class Contents:
     """File contents by SHA-256: the store's blobs, and a cache of recently read ones."""
 
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._recent: OrderedDict[str, bytes] = OrderedDict()
-        self._size = 0
+        self._read: RecentItems[str, bytes] = RecentItems(CACHE_BYTES, CACHE_BYTES)
+        """What may be nowhere else: what an edit is compared with that the model makes of what it has read."""
+        self._stored: RecentItems[str, bytes] = RecentItems(CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
-        self._compared: dict[tuple[str, str], Sequence[LineChange]] = {}
-        self._changes = 0
+        self._compared: RecentItems[tuple[str, str], Sequence[LineChange]] = RecentItems(
+            _CACHED_CHANGES, _OLD_CHANGES
+        )
 
     def remember(self, sha256: str, data: bytes) -> None:
         """Keep content that may be asked for soon; the oldest goes when there is too much."""
         with self._lock:
-            if sha256 in self._recent:
-                self._recent.move_to_end(sha256)
-                return
-            self._recent[sha256] = data
-            self._size += len(data)
-            while self._size > CACHE_BYTES and len(self._recent) > 1:
-                _, gone = self._recent.popitem(last=False)
-                self._size -= len(gone)
+            kind = self._read if self._stored.get(sha256) is None else self._stored
+            kind.add(sha256, data, len(data))
 
     def add(self, data: bytes, mode: int) -> FileVersion:
         """Register content that the next `save` writes to the store; return its version."""
@@ -81,7 +128,12 @@ class Contents:
         if unsaved:
             self._store.put_blobs(unsaved.values())
             for sha256, data in unsaved.items():
-                self.remember(sha256, data)
+                self._remember_stored(sha256, data)
+
+    def _remember_stored(self, sha256: str, data: bytes) -> None:
+        with self._lock:
+            self._read.pop(sha256)
+            self._stored.add(sha256, data, len(data))
 
     def get(self, version: FileVersion | None) -> bytes:
         """The bytes of a version; nothing for None.
@@ -94,7 +146,7 @@ class Contents:
         with self._lock:
             data = self._unsaved.get(version.sha256)
             if data is None:
-                data = self._recent.get(version.sha256)
+                data = self._recent(version.sha256)
         if data is None:
             try:
                 data = self._store.blob(version.sha256)
@@ -104,8 +156,12 @@ class Contents:
                     f"The stored content {name} is missing or damaged. A proposal that waits can be denied and asked "
                     "for anew; one that is applied can only be undone by hand."
                 ) from error
-            self.remember(version.sha256, data)
+            self._remember_stored(version.sha256, data)
         return data
+
+    def _recent(self, sha256: str) -> bytes | None:
+        data = self._read.get(sha256)
+        return self._stored.get(sha256) if data is None else data
 
     def line_changes(self, base: FileVersion | None, result: FileVersion | None) -> Sequence[LineChange]:
         """Return the line changes from one version to another; computed once."""
@@ -115,11 +171,7 @@ class Contents:
         if found is None:
             found = diff_lines(Document(self.get(base)).lines, Document(self.get(result)).lines)
             with self._lock:
-                if self._changes > _CACHED_CHANGES:
-                    self._compared.clear()
-                    self._changes = 0
-                self._compared[pair] = found
-                self._changes += len(found) + 1
+                self._compared.add(pair, found, len(found) + 1)
         return found
 
     def find(self, prefix: str) -> bytes | None:
@@ -131,9 +183,9 @@ class Contents:
         if len(prefix) < _LEAST_DIGITS:
             return None
         with self._lock:
-            found = [data for sha256, data in self._recent.items() if sha256.startswith(prefix)]
+            found = self._read.starting_with(prefix) | self._stored.starting_with(prefix)
         if found:
-            return found[0] if len(found) == 1 else None
+            return next(iter(found.values())) if len(found) == 1 else None
         try:
             return self._store.blob(prefix)
         except KeyError:

@@ -4,8 +4,8 @@ Nearly all that is imported and built at the start stays until the end, so looki
 again as it grows, takes a fifth of the time and finds nothing: it is frozen. Most of what is made later is freed at
 once. What is left for the collector (the styles of a widget whose focus has changed, a worker and its task) lives for
 a turn or more, so only a full collection finds it. Such a collection holds up whatever comes meanwhile, for a time
-that grows with all that is not frozen: so it comes when nothing happens, and what has survived a long one is frozen,
-too, so that none ever takes long.
+that grows with all that is not frozen: so it comes when nothing happens, and if many objects have survived it, they
+are frozen, too, so that none ever takes long.
 
 It is called before anything else is imported.
 """
@@ -21,16 +21,17 @@ _THRESHOLDS = (2_000, 3, 1_000_000)
 """New objects after which the youngest are looked at, and how many such looks until the next older ones are, too.
 The oldest are looked at by `_IdleCollection` alone."""
 
-_INTERVAL = 0.5
+_INTERVAL = 0.25
 """Seconds between two looks at whether nothing happens."""
-_QUIET = 0.01
+_QUIET = 0.006
 """Seconds of CPU in such an interval below which nothing happens: a cursor blinks, at most a key was pressed."""
-_WORTHWHILE = 8
+_WORTHWHILE = 4
 """Young collections since the last full one, each after 2,000 new objects, from which on another full one pays."""
-_OVERDUE = 400
+_OVERDUE = 100
 """The number from which on a full collection runs even while the app is busy: a model may write for an hour."""
-_LONG = 0.012
-"""Seconds of CPU of a full collection after which what has survived is frozen."""
+_MANY = 25_000
+"""Objects that have survived a full collection from which on they are frozen."""
+_ARENA_MAX = -8
 _LOOSE = 2 * 1024 * 1024
 """Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
 
@@ -53,6 +54,23 @@ def go_on() -> None:
         _IdleCollection().look_again()
 
 
+def share_heap() -> None:
+    """Have threads that come later allocate from a heap that is there already, as far as the C library is glibc.
+
+    It would give each thread a heap of its own, and what lies free in one is of no use to another: see the parameter
+    M_ARENA_MAX in mallopt(3).
+    """
+    if (library := _c_library()) is not None:
+        library.mallopt(_ARENA_MAX, 1)
+
+
+def freeze_loaded() -> None:
+    """Never look again at what was just imported, unless it is paused: the next full collection would be long."""
+    if gc.isenabled():
+        gc.collect(1)
+        gc.freeze()
+
+
 class _IdleCollection:
     """Collects all garbage, and gives memory back, while nothing happens in an event loop."""
 
@@ -68,11 +86,12 @@ class _IdleCollection:
 
     def _look(self) -> None:
         quiet = time.thread_time() - self._spent < _QUIET
-        if _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE):
+        collects = _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE)
+        if collects:
             _collect()
             self._collected = _young_collections()
         if quiet:
-            self._free_memory.give_back()
+            self._free_memory.give_back(at_once=collects)
         self.look_again()
 
 
@@ -82,16 +101,15 @@ def _young_collections() -> int:
 
 
 def _collect() -> None:
-    """Collect all garbage among objects that are not frozen; freeze the survivors if that took long.
+    """Collect all garbage among objects that are not frozen; freeze the survivors if they are many.
 
     Rich keeps the widths of the last 4,096 texts that were measured, with the texts. Most are lines of the status bar
     that differ by one figure, and are never measured again: 12 kB a turn. They are dropped, too.
     """
     if (cells := sys.modules.get("rich.cells")) is not None:
         cells.cached_cell_len.cache_clear()
-    begun = time.thread_time()
     gc.collect()
-    if time.thread_time() - begun > _LONG:
+    if len(gc.get_objects(generation=2)) > _MANY:
         gc.freeze()
 
 
@@ -106,9 +124,10 @@ class _FreeMemory:
         self._left = 0
         """Bytes that were free after the last time that they were given back."""
 
-    def give_back(self) -> None:
-        """Give it back to the system if that is worth it."""
-        if (library := _c_library()) is not None and library.mallinfo2().fordblks - self._left > _LOOSE:
+    def give_back(self, *, at_once: bool) -> None:
+        """Give it back to the system if there is much more than was left the last time, or in any case `at_once`."""
+        library = _c_library()
+        if library is not None and (at_once or library.mallinfo2().fordblks - self._left > _LOOSE):
             library.malloc_trim(0)
             self._left = library.mallinfo2().fordblks
 

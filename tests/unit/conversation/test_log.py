@@ -8,10 +8,12 @@ import pytest
 from app.conversation.events import (
     AssistantMessage,
     Event,
+    LadderMove,
     SideAnswer,
     SideQuestion,
     ThreadAnchor,
     ToolCall,
+    TurnStarted,
     UserMessage,
     side_thread_of,
 )
@@ -166,3 +168,30 @@ def test_what_a_question_and_its_answer_are_about() -> None:
         None,
         None,
     ]
+
+
+def move(what: str = "request") -> LadderMove:
+    return LadderMove(rung="last response", move=what)
+
+
+def started() -> TurnStarted:
+    return TurnStarted(cause="message")
+
+
+async def test_what_is_for_nobody_is_in_memory_for_the_last_turn_alone() -> None:
+    store = Store()
+    log = EventLog(store)
+    for number in range(3):
+        await log.append(started(), said(f"{number}"), move(), move())
+    assert [event.type for event in log.events] == [
+        *["turn_started", "user_message"] * 3, *["ladder_move"] * 2
+    ]  # fmt: skip
+    assert [event.type for event in EventLog(store, store.kept).events] == [event.type for event in log.events]
+    assert len(store.kept) == 12
+
+
+async def test_what_is_for_nobody_stays_where_no_turn_has_begun() -> None:
+    store = Store()
+    log = EventLog(store)
+    await log.append(said("a"), move())
+    assert [event.type for event in log.events] == ["user_message", "ladder_move"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, file_version
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
 from app.proposals.proposal_service import ProposalService
@@ -229,3 +229,32 @@ def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_p
     assert texts(other) == {"b": b"B\n"}
     assert texts(second) == {"a": b"1\ntwo\n3\n"}
     assert texts(third) == {"a": b"1\n2\n3\n"}
+
+
+def test_what_the_store_has_is_let_go_once_it_is_old(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = bench().store
+    contents = Contents(store)
+    read = file_version(b"read and nowhere else", 0o644)
+    contents.remember(read.sha256, b"read and nowhere else")
+    old = [contents.add(b"%d" % number * 100_000, 0o644) for number in range(9)]
+    contents.save()
+    asked: list[str] = []
+    blob = store.blob
+
+    def asked_blob(sha256: str) -> bytes:
+        asked.append(sha256)
+        return blob(sha256)
+
+    monkeypatch.setattr(store, "blob", asked_blob)
+    assert [contents.get(version) for version in old] == [b"%d" % number * 100_000 for number in range(9)]
+    assert not asked
+    monkeypatch.setattr("app.proposals.overlay.overlay.OLD_SECONDS", -1.0)
+    contents.add(b"new", 0o644)
+    contents.save()
+    assert [contents.get(version) for version in (old[8], old[7])] == [b"8" * 100_000, b"7" * 100_000]
+    assert not asked
+    assert contents.get(old[0]) == b"0" * 100_000
+    assert asked == [old[0].sha256]
+    assert contents.get(read) == b"read and nowhere else"

@@ -1,5 +1,7 @@
 """The transcript without a screen: the place of the keys, and what is laid out at each width."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.content import Content
@@ -8,7 +10,7 @@ from app.conversation.events import InterventionKind
 from widgets.chat.entries.entry_base import DropEntry, PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
 from widgets.chat.transcript import EntryCursor, Transcript
-from widgets.chat.transcript_layout import EntrySlots, TranscriptLayout
+from widgets.chat.transcript_layout import EntrySlots, SlotLayout, TranscriptLayout
 
 
 def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
@@ -67,6 +69,18 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     assert transcript.apply([PutEntry(AnswerEntry("a2", "two"))])
     assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_count == 0
+
+
+def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
+    layout = TranscriptLayout()
+    for number in range(1_000):
+        layout.apply(PutEntry(NoticeEntry(f"n{number}", "some words")))
+    layout.show_end(10)
+    gc.collect()
+    before = sum(isinstance(one, SlotLayout) for one in gc.get_objects())
+    layout.resize(40)
+    kept = sum(isinstance(one, SlotLayout) for one in gc.get_objects()) - before
+    assert 5 <= kept <= 20
 
 
 WORDS = st.lists(st.sampled_from(["word", "a longer one", "\n\n", "```\ncode\n```\n", "- item\n"]), max_size=20).map(
