@@ -183,6 +183,7 @@ class Trial:
         if verdict is EvidenceVerdict.UNNOTICED:
             true = self.passes(path, taken_out(text, [one]))
             self.counts[f"unnoticed, {'by all tests too' if true else 'but another test notices'}"] += 1
+            print("" if true else f"  {one.line + 1}: another test notices", flush=True)
         print(
             f"  {one.line + 1}: {verdict}, mutant {'lives' if lives else 'dies'}: {one.mutated.strip()}", flush=True
         )
