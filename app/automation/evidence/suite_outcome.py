@@ -18,7 +18,8 @@ _LOADS = re.compile(
 """How a test ends for which a name or a module is missing."""
 _LOAD_CODES = (2, 3, 4)
 """Exit codes of pytest when it could not collect its tests, or not even begin."""
-_PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
+# unittest's last line is `FAILED (failures=2, errors=1)`.
+_PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?!\(\w+=)(?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
 _JEST_FILE = re.compile(r"^\s{0,2}FAIL\s+(?P<id>\S+)", re.MULTILINE)
 _JEST_TEST = re.compile(r"^\s{0,4}● (?P<id>(?!Test suite failed to run|Console)\S.{0,300})$", re.MULTILINE)
 _JEST_LOAD = re.compile(
@@ -28,7 +29,8 @@ _GO_TEST = re.compile(r"^\s{0,40}--- FAIL: (?P<id>\S+)", re.MULTILINE)
 _GO_LOAD = re.compile(r"\[(?:build|setup) failed\]")
 _RUST_TEST = re.compile(r"^test (?P<id>\S+) \.\.\. FAILED", re.MULTILINE)
 _RUST_LOAD = re.compile(r"^error: could not compile", re.MULTILINE)
-_UNITTEST = re.compile(r"^FAIL: (?P<name>\w+) \((?P<id>[\w.]+)\)", re.MULTILINE)
+_UNITTEST = re.compile(r"^(?:FAIL|ERROR): \w+ \((?P<id>(?!unittest\.loader\.)[\w.]+)\)", re.MULTILINE)
+_UNITTEST_LOAD = re.compile(r"^ERROR: (?P<id>[\w.]+) \(unittest\.loader\._FailedTest\b", re.MULTILINE)
 _TAP = re.compile(r"^not ok \d+ -? ?(?P<id>\S.{0,200}?)(?: #.*)?$", re.MULTILINE)
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
@@ -139,6 +141,7 @@ def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
             failed[match["id"]] = match["text"] or ""
     for pattern in (_JEST_TEST, _GO_TEST, _RUST_TEST, _UNITTEST, _TAP):
         failed |= {match["id"].strip(): "" for match in pattern.finditer(text)}
+    broken.update(match["id"] for match in _UNITTEST_LOAD.finditer(text))
     if not failed and any(pattern.search(text) for pattern in (_JEST_LOAD, _GO_LOAD, _RUST_LOAD)):
         broken.update(match["id"] for match in _JEST_FILE.finditer(text))
         broken = broken or {""}

@@ -47,7 +47,11 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
     ("output", "names"),
     [
         ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed, 3 passed", ["tests/test_a.py::test_b"]),
-        ("FAIL: test_b (tests.test_a.TestA.test_b)\nRan 3 tests", ["tests.test_a.TestA.test_b"]),
+        (
+            "FAIL: test_b (tests.test_a.TestA.test_b)\nERROR: test_c (tests.test_a.TestA.test_c)\nRan 3 tests in 0.1s\n\n"
+            "FAILED (failures=1, errors=1)",
+            ["tests.test_a.TestA.test_b", "tests.test_a.TestA.test_c"],
+        ),
         ("FAIL src/a.test.js\n  ● adds › two numbers\n\nTests: 1 failed", ["adds › two numbers"]),
         ("--- FAIL: TestAdd (0.00s)\nFAIL\tshop/price\t0.01s", ["TestAdd"]),
         ("test price::adds ... FAILED\ntest result: FAILED", ["price::adds"]),
@@ -65,11 +69,12 @@ def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str])
     [
         ("ERROR tests/test_a.py\nInterrupted: 1 error during collection", 2),
         ("ImportError while loading conftest '/w/conftest.py'. pytest", 4),
+        ("ERROR: tests.test_a (unittest.loader._FailedTest.tests.test_a)\nFAILED (errors=1)", 1),
         ("FAIL src/a.test.js\n  ● Test suite failed to run\n    SyntaxError: no", 1),
         ("FAIL\tshop/price [build failed]", 1),
         ("error: could not compile `shop` (lib) due to 1 previous error", 101),
     ],
-    ids=["pytest", "conftest", "jest", "go", "cargo"],
+    ids=["pytest", "conftest", "unittest", "jest", "go", "cargo"],
 )
 def test_code_that_does_not_load_is_no_failure_of_a_test(output: str, code: int) -> None:
     found = read_outcome(failed(output, code), b"")
