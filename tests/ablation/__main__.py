@@ -136,6 +136,7 @@ class Trial:
         self.check = CheckTable(name="tests", run=options.run, seconds=300)
         self.whole = [*shlex.split(options.run.replace("{tests}", "")), "-x", *shlex.split(options.more)]
         self.counts: Counter[str] = Counter()
+        self.only_unheld: bool = options.only_unheld
         self.seconds: list[float] = []
 
     def passes(self, path: str, text: str) -> bool:
@@ -174,6 +175,9 @@ class Trial:
 
     def compare(self, path: str, text: str, one: Statement, found: ProposalEvidence, hunk: str) -> None:
         verdict = found.marks[hunk].verdict if hunk in found.marks else None
+        if self.only_unheld and verdict is not EvidenceVerdict.UNNOTICED:
+            self.counts[f"{verdict or 'no mark'}, no mutant planted"] += 1
+            return
         lives = self.passes(path, with_lines(text, {one.line: one.mutated}))
         self.counts[f"{verdict or 'no mark'}, mutant {'lives' if lives else 'dies'}"] += 1
         if verdict is EvidenceVerdict.UNNOTICED:
@@ -194,6 +198,7 @@ def main() -> None:
     parser.add_argument("--proposals", type=int, default=8)
     parser.add_argument("--hunks", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--only-unheld", action="store_true", help="plant mutants only in what nothing notices")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chance = random.Random(options.seed)

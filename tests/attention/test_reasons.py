@@ -164,13 +164,13 @@ def test_the_order_is_first_what_deserves_eyes_then_what_can_be_followed() -> No
     assert [change.path for change in proposal.files] == sorted(proposal.order)
 
 
-def test_of_too_much_text_the_uses_are_not_looked_for() -> None:
+def test_uses_are_not_looked_for_in_too_much_text() -> None:
     files = {"a.py": ("", "x = measure_depth(1)\n"), "b.py": ("", "def measure_depth(x): ...\n")}
     assert as_proposal(files).order == ("b.py", "a.py")
     assert as_proposal({**files, "c.py": ("", "x" * 2_000_000)}).order == ("a.py", "b.py", "c.py")
 
 
-def test_of_one_file_without_reasons_nothing_is_computed() -> None:
+def test_one_file_without_reasons_costs_nothing() -> None:
     plain = as_proposal({"a.txt": ("a\n", "b\n")})
     assert computed_summary(plain) == ""
     assert computed_summary(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"

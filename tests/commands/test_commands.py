@@ -754,7 +754,7 @@ def test_the_users_overrides_are_not_kept_as_learned(signoff: Run, workspace: Pa
         assert done.returncode == 2 and "no_such_field" in done.stderr
 
 
-def test_whoever_looks_in_a_folder_of_the_workspace_is_told_where_it_waits(signoff: Run, workspace: Path) -> None:
+def test_running_in_a_subfolder_names_the_workspace(signoff: Run, workspace: Path) -> None:
     (workspace / "sub").mkdir()
     assert signoff("proposals", "--workspace", "sub").stdout == "Nothing waits for you here.\n"
     signoff("stage", stdin=PATCH)
@@ -881,7 +881,7 @@ def test_several_proposals_are_decided_at_once(signoff: Run, workspace: Path) ->
     assert document(signoff("deny", "P3", "--json"))["state"] == "denied"
 
 
-def test_of_several_those_before_the_one_that_was_refused_are_named(signoff: Run, workspace: Path) -> None:
+def test_decisions_before_a_refused_one_are_named(signoff: Run, workspace: Path) -> None:
     for name in "ab":
         signoff("stage", stdin=NEW.format(name=name))
     (workspace / "b").write_text("mine\n")

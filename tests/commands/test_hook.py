@@ -263,7 +263,7 @@ def test_a_patch_through_the_shell_has_to_come_as_a_tool(site: Site) -> None:
 
 
 @pytest.mark.parametrize("folder", ["", ".", "workspace", 7])
-def test_who_does_not_say_where_it_works_is_denied(folder: object, site: Site) -> None:
+def test_an_agent_that_names_no_folder_is_denied(folder: object, site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.reads("notes.txt"))
     done = site.run("hook", "claude", stdin=json.dumps({**payload, "cwd": folder}))
@@ -346,7 +346,7 @@ def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
 
 
 @pytest.mark.parametrize("streams", ["2>&-", "2>/dev/full", "<&- >&- 2>&-", ">/dev/full"])
-def test_whoever_does_not_listen_is_denied_all_the_same(streams: str, site: Site) -> None:
+def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))
     stdin = json.dumps(payload) if streams == ">/dev/full" else "{}"

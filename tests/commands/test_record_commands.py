@@ -512,7 +512,7 @@ def test_a_note_says_how_a_command_that_decided_was_called(
     assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
 
 
-def test_of_what_was_pruned_a_note_claims_no_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_claims_no_pruned_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git(committed, "add", "--all")
     git(committed, "commit", "--quiet", "-m", "the model's")
     runtime = open_runtime(committed, {}, {})

@@ -345,7 +345,7 @@ def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolle
 
 
 @pytest.mark.parametrize("decide", ["approve", "deny", "refresh"])
-def test_whoever_writes_next_finishes_first_what_another_process_left(tmp_path: Path, decide: str) -> None:
+def test_the_next_write_first_finishes_what_a_dead_process_left(tmp_path: Path, decide: str) -> None:
     case = make_case(tmp_path, "apply")
     site = break_off(case, "left")
     service = site.open()
@@ -355,7 +355,7 @@ def test_whoever_writes_next_finishes_first_what_another_process_left(tmp_path: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_who_interrupts_an_apply_has_it_whole_before_the_process_ends(case: Case, number: signal.Signals) -> None:
+def test_a_signal_during_an_apply_lets_it_finish(case: Case, number: signal.Signals) -> None:
     site = case.copy(number.name)
     middle = len(steps_of(case)) // 2
 

@@ -364,7 +364,7 @@ def test_a_real_race(folders: Callable[[], Path]) -> None:
         ends(site)
 
 
-def test_whoever_decides_next_is_told_what_the_recovery_kept(folders: Callable[[], Path]) -> None:
+def test_the_next_decision_reports_what_recovery_kept(folders: Callable[[], Path]) -> None:
     site = Site(folders(), "edit1", "file")
     script = Script()
     play(site, script, approve)

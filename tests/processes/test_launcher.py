@@ -142,6 +142,6 @@ def test_it_ends_with_the_process_that_the_agent_has_started(run: Run, tmp_path:
         assert end.result(60) == b""
 
 
-def test_who_interrupts_it_while_it_loads_sees_no_traceback(run: Run) -> None:
+def test_ctrl_c_while_loading_shows_no_traceback(run: Run) -> None:
     done = run("checkout", files={"app/cli/main.py": "raise KeyboardInterrupt"})
     assert (done.returncode, done.stderr) == (130, "")

@@ -268,7 +268,7 @@ async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
     await hosted.until(lambda: service.get("P1").state == "stale")
 
 
-async def test_of_two_sessions_opened_at_once_only_the_last_goes_on(server: WireServer, hosted: Hosted) -> None:
+async def test_the_last_of_two_sessions_opened_at_once_stays(server: WireServer, hosted: Hosted) -> None:
     opened = await asyncio.gather(hosted.open_session.open(), hosted.open_session.open())
     (left,) = [session for session in opened if session is not hosted.open_session.session]
     server.say("Hello.")

@@ -60,7 +60,7 @@ def waits_for(file: Path) -> Message:
     return {"name": "run", "arguments": {"code": code}}
 
 
-async def test_one_that_has_been_ended_hears_nothing_more(tmp_path: Path) -> None:
+async def test_a_request_after_close_fails(tmp_path: Path) -> None:
     async with program(tmp_path) as talk:
         assert await talk.request("ping", {}, 60) == {}
         await talk.close()
@@ -88,7 +88,7 @@ async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkey
             await talk.request("ping", {}, 60)
 
 
-async def test_one_that_nobody_waits_for_any_more_is_told_so(tmp_path: Path) -> None:
+async def test_a_request_given_up_is_cancelled_at_the_server(tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with program(tmp_path) as talk:
         with pytest.raises(ServerTimeout, match=r"no answer within 0.01 s"):
@@ -197,7 +197,7 @@ async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatc
         assert "it still does what the user has stopped" in str(server.log.lines)
 
 
-async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+async def test_a_server_that_takes_too_long_for_a_call_is_ended(tmp_path: Path) -> None:
     async with served(tmp_path, **player(timeout=0.05)) as server:
         await server.start()
         sleep = next(offer for offer in server.tools if offer.tool == "sleep")
@@ -206,7 +206,7 @@ async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
         assert server.state is ServerState.FAILED
 
 
-async def test_one_that_is_gone_when_it_is_called_is_shown_as_that(tmp_path: Path) -> None:
+async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
     async with address() as played, served(tmp_path, url=played.url) as server:
         await server.start()
         assert await server.write_access() is WriteAccess.REMOTE
@@ -244,7 +244,7 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
 
 
 @pytest.mark.layer
-async def test_one_that_has_died_just_now_is_started_again_before_it_is_called(tmp_path: Path) -> None:
+async def test_a_server_that_just_died_is_restarted_before_a_call(tmp_path: Path) -> None:
     async with served(tmp_path, layer=True, **player()) as server:
         await server.start()
         program = server._program

@@ -107,7 +107,7 @@ async def test_what_it_asks_of_the_user_in_its_answer_is_an_error(wire: WireServ
         assert on.results[-1].failed
 
 
-async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
         server = on.server("play")
@@ -117,7 +117,7 @@ async def test_one_that_was_ended_is_not_asked(wire: WireServer, tmp_path: Path)
 
 
 @pytest.mark.layer
-async def test_one_that_knows_no_ping_is_roused_all_the_same(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_server_without_ping_is_woken_too(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
     async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:
         await on.ready("play")
@@ -162,7 +162,7 @@ def lose_layer(on: Stage) -> None:
     upper.rename(upper.with_name("lost"))
 
 
-async def test_one_that_does_not_start_says_why(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_failed_start_says_why(wire: WireServer, tmp_path: Path) -> None:
     missing = {"command": "no-such-program-here"}
     servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
     async with stage(wire, tmp_path, servers) as on:
@@ -226,7 +226,7 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
 
 
-async def test_of_two_wishes_the_later_one_counts(wire: WireServer, tmp_path: Path) -> None:
+async def test_the_later_of_two_switches_counts(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
         server, servers = on.server("play"), on.host.mcp.servers
@@ -471,7 +471,7 @@ async def test_what_was_allowed_with_a_layer_is_asked_for_again_without_one(wire
     assert forms[0] != forms[1]
 
 
-async def test_one_without_a_layer_says_so_and_stays_out_of_plan_mode(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_server_without_a_layer_says_so_and_is_off_in_plan_mode(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
         await on.say(("play__echo", {"text": "x\u202e"}))
         assert on.asked[0].notes[0] == "This server can write to your files directly, without review."

@@ -120,7 +120,7 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
     assert "more than 64 kB" in offered(long)[1][0]
 
 
-def test_of_two_tools_of_one_name_the_first_is_offered() -> None:
+def test_the_first_of_two_tools_of_one_name_is_offered() -> None:
     listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
     offers, problems = read_tools("s", listed)
     assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]

@@ -151,7 +151,7 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         assert on.server("far").state is ServerState.SIGN_IN
 
 
-async def test_one_that_cannot_be_renewed_wants_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
 
@@ -202,7 +202,7 @@ async def test_the_scope_of_the_challenge_precedes_all_supported(wire: WireServe
         assert authority.asked["scope"] == "read:one"
 
 
-async def test_who_is_signed_in_for_too_little_signs_in_again_for_more(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
 
@@ -253,7 +253,7 @@ async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireS
         assert on.server("far").state is ServerState.READY
 
 
-async def test_whoever_is_offline_for_a_moment_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_network_failure_keeps_the_sign_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
@@ -417,7 +417,7 @@ def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
     assert all(windows[0].get(f"https://a.example/{number}") for number in range(32))
 
 
-async def test_whoever_does_not_know_the_state_is_not_heard(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_callback_with_a_wrong_state_is_ignored(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def browse(invitation: SignInRequest) -> None:
@@ -665,7 +665,7 @@ async def test_from_another_machine_the_address_is_pasted(
             await run.screen("ServersScreen")
 
 
-async def test_whoever_gives_up_is_not_waited_for(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path) -> None:
     async with address() as played:
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:

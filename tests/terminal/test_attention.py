@@ -59,7 +59,7 @@ def test_a_notification_comes_in_place_of_the_bell(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("notify", ["bell", pytest.param("desktop", marks=pytest.mark.soak)])
-def test_who_looks_is_not_called(terminal: Terminal) -> None:
+def test_no_bell_while_the_terminal_is_focused(terminal: Terminal) -> None:
     turn(terminal, FOCUS_OUT + FOCUS_IN)
     assert bells(terminal) == 0
     assert not NOTIFICATION.search(terminal.raw)

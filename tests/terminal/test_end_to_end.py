@@ -197,7 +197,7 @@ def test_a_failing_editor_gives_the_terminal_back(tmp_path: Path, processes: For
         assert terminal.wait_for_exit() == 0
 
 
-def test_whoever_leaves_is_told_the_way_back_and_what_waits(tmp_path: Path, processes: Forking) -> None:
+def test_quitting_prints_how_to_resume_and_what_is_pending(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "my code"
     folder.mkdir()
     environment = terminal_environment(tmp_path / "home")

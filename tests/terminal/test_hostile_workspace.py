@@ -111,7 +111,7 @@ def test_whatever_is_stuck_ends_and_gives_the_terminal_back(folder: Path, way: s
         assert all(code in terminal.raw for code in (MOUSE_OFF, OTHER_SCREEN_OFF, CURSOR_ON))
 
 
-def test_who_quits_does_not_wait_for_what_is_stuck_but_for_what_is_being_written(folder: Path) -> None:
+def test_quitting_waits_for_writes_but_not_for_stuck_threads(folder: Path) -> None:
     environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
     way = "end_if_stuck(lambda: os.write(1, b'written')); await asyncio.to_thread(time.sleep, 1000)"
     script = STUCK.replace("WAY", way)

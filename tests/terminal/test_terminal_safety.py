@@ -70,11 +70,11 @@ def test_patches_are_safe_on_terminals(tmp_path: Path, home: Path, shown: Callab
 
 
 @pytest.mark.parametrize("words", [["show", HOSTILE], ["show", "P1", HOSTILE], [HOSTILE], [f"--{HOSTILE}"]])
-def test_nor_do_errors_pass_on_what_was_typed(shown: Callable[..., bytes], words: list[str]) -> None:
+def test_errors_do_not_repeat_typed_text(shown: Callable[..., bytes], words: list[str]) -> None:
     shown(*words)
 
 
-def test_nor_what_a_server_says(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
+def test_server_text_is_escaped_on_the_terminal(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
     folder = tmp_path / "ws"
     with WireServer() as server:
         server.script([stream(chunk(text=f"{HOSTILE}\n{HOSTILE}"), chunk(finish="stop"))])

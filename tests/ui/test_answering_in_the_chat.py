@@ -183,7 +183,7 @@ async def test_behind_other_text_and_in_vims_normal_mode_it_is_no_answer(tmp_pat
         assert outcomes(run) == [CallOutcome.OK], "letters are text again, and this one stands alone"
 
 
-async def test_of_a_command_that_has_no_room_only_the_review_takes_a_yes(tmp_path: Path, server: WireServer) -> None:
+async def test_a_command_too_long_for_the_chat_is_answered_in_the_review(tmp_path: Path, server: WireServer) -> None:
     command = "\n".join(f"echo {number}" for number in range(30))
     async with asked(tmp_path, server, command=command) as run:
         await ready(run)

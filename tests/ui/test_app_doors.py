@@ -76,7 +76,7 @@ async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_pat
 
 
 @pytest.mark.parametrize("key", ["y", "n"])
-async def test_who_has_no_model_can_decide_on_what_others_propose(tmp_path: Path, key: str) -> None:
+async def test_proposals_can_be_decided_without_a_model(tmp_path: Path, key: str) -> None:
     async with running(tmp_path) as run:
         host = Host(run.runtime.workspace.root)
         edits = [{"old": "def greet", "new": "def hail"}]

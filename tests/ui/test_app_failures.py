@@ -131,7 +131,7 @@ async def test_a_demo_without_a_folder_is_one_line(tmp_path: Path, monkeypatch: 
             await opening._demo(None, stack)
 
 
-async def test_whoever_asks_for_a_session_gets_the_same_one(tmp_path: Path, server: WireServer) -> None:
+async def test_concurrent_requests_open_one_session(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         first = run.app.session()
         run.app.current.open_session.session = None

@@ -23,7 +23,7 @@ async def begin_words(run: Running) -> None:
 
 @pytest.mark.parametrize("size", [(140, 40), (80, 24)])
 @pytest.mark.parametrize(("key", "place"), [("f3", "diff"), ("f4", "approvals")])
-async def test_whoever_goes_to_the_review_gets_it(
+async def test_each_key_for_the_review_opens_it(
     tmp_path: Path, server: WireServer, key: str, place: str, size: tuple[int, int]
 ) -> None:
     async with running(tmp_path, server, size=size) as run:

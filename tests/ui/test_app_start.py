@@ -180,7 +180,7 @@ async def test_resizing_during_the_start_works(tmp_path: Path, server: WireServe
         assert workbench.review.region.right == 120
 
 
-async def test_one_can_leave_while_the_session_opens(tmp_path: Path, server: WireServer) -> None:
+async def test_quitting_works_while_the_session_opens(tmp_path: Path, server: WireServer) -> None:
     async with waiting(tmp_path, server) as (run, go_on):
         go_on.set()
         await run.pilot.press("ctrl+q")

@@ -344,7 +344,7 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
         assert is_offered("undo", state, None) is offered
 
 
-def test_of_several_permissions_the_shown_one_stays_when_proposals_come() -> None:
+def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     state = ReviewState()
     for key in ("c1", "c2"):
         state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")

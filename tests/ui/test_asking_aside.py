@@ -249,7 +249,7 @@ async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: Wir
         assert "the user picked these lines:\n```\n+    return 'Hi ' + name\n```" in note
 
 
-async def test_who_types_on_after_the_field_has_gone_decides_nothing() -> None:
+async def test_typing_after_the_field_closed_decides_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("q", "enter", *"why yes", "escape", *"yYnNxo")
         assert app.posted == [] and app.focused is app.review.view

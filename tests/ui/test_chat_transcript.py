@@ -173,7 +173,7 @@ async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
         assert app.screen.get_selected_text() and app.said == []
 
 
-async def test_who_unfolds_a_line_by_mouse_goes_on_writing() -> None:
+async def test_unfolding_by_mouse_keeps_the_focus_in_the_composer() -> None:
     async with chatting(conversation(4), size=SIZE) as (app, pilot):
         await pilot.press("a")
         line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)

@@ -249,7 +249,7 @@ async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
 
 
 @pytest.mark.parametrize("whole", ["\n".join(f"row {number}" for number in range(100_000)), "word " * 100_000])
-async def test_of_a_very_long_text_the_ends_are_shown_and_all_is_sent(whole: str) -> None:
+async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) -> None:
     async with chatting() as (app, pilot):
         composer(app).set_history([whole])
         await pilot.press("up")

@@ -129,7 +129,7 @@ async def test_decision_keys_work_from_the_list_too() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_of_what_was_denied_nothing_is_left_to_see() -> None:
+async def test_denied_files_are_not_unseen() -> None:
     value, diffs = of_files(30)
     async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
         assert any("unseen" in line for line in listed(app))

@@ -56,7 +56,7 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
             assert app.focused is app.review.view, key
 
 
-async def test_who_writes_on_after_a_key_that_came_too_early_decides_nothing() -> None:
+async def test_typing_after_an_early_key_decides_nothing() -> None:
     item = small()
     async with reviewing(item) as (app, pilot):
         app.put(item[0].model_copy(update={"revision": 2}))

@@ -124,7 +124,7 @@ async def test_what_came_of_a_decision_is_said_once() -> None:
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
 
 
-async def test_of_thousands_only_the_lines_on_the_screen_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     made: set[str] = set()
 
     def counting(state: ReviewState, proposal: Proposal) -> Content:

@@ -64,7 +64,7 @@ async def test_whatever_the_width_every_part_is_whole_or_left_out() -> None:
 
 
 @pytest.mark.parametrize(("asks", "words"), [("permission", "needs your permission"), ("question", "asks you")])
-async def test_who_is_waited_for_stands_first_with_the_key_that_answers(asks: str, words: str) -> None:
+async def test_the_status_begins_with_what_is_waited_for_and_its_key(asks: str, words: str) -> None:
     app = Bar()
     async with app.run_test(size=(60, 3)) as pilot:
         bar = app.query_one(StatusBar)

@@ -96,7 +96,7 @@ def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: st
         ("a,ctrl+m", "Enter"),
     ],
 )
-def test_nor_on_one_that_a_terminal_cannot_tell_from_it(key: str, pressed: str) -> None:
+def test_a_key_that_terminals_confuse_with_another_is_refused(key: str, pressed: str) -> None:
     with pytest.raises(KeymapError, match=f"cannot tell it from {pressed}"):
         validated_keymap({"review.approve": key})
 

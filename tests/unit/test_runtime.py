@@ -125,7 +125,7 @@ def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> N
     assert make_committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
 
-def test_of_commands_that_wait_for_trust_nothing_is_said_where_there_are_none(runtime: OpenWorkspace) -> None:
+def test_no_untrusted_commands_are_not_mentioned(runtime: OpenWorkspace) -> None:
     commands = runtime.workspace.root / ".claude/commands"
     commands.mkdir(parents=True)
     (commands / "trusted.md").write_text("Do it.")

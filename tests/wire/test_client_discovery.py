@@ -60,7 +60,7 @@ async def test_a_page_of_an_error_is_no_list(server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("greeting", [b"HTTP/1.1 200 OK\r\n\r\n{nope", b"HTTP", b"", None])
-async def test_one_that_answers_nothing_else_is_of_no_known_kind(greeting: bytes | None) -> None:
+async def test_a_server_that_answers_nothing_else_has_no_known_kind(greeting: bytes | None) -> None:
     """Nonsense in place of a greeting, half an answer, none; or nobody listens any more."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

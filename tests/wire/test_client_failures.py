@@ -511,7 +511,7 @@ def test_what_a_body_says_is_looked_for_so_deep() -> None:
     assert "hidden" in searchable_text(nested(10)) and "hidden" not in searchable_text(nested(20))
 
 
-async def test_of_a_page_its_title_is_told(server: WireServer) -> None:
+async def test_an_html_error_gives_its_title(server: WireServer) -> None:
     page = "<html><title>Bad gateway</title><body><h1>nginx</h1></body></html>"
     failed = await failure(server, document(page, status=502))
     assert ": Bad gateway. " in failed.message and "nginx" not in failed.message

@@ -207,7 +207,7 @@ async def test_what_is_no_good_request_gets_its_status(server: str, request_byte
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/models HTTP/1.1\r\nX: " + b"x" * 200_000])
-async def test_who_never_comes_to_the_point_is_no_error_and_is_not_waited_for(server: str, sent: bytes) -> None:
+async def test_an_incomplete_request_is_closed_without_an_error(server: str, sent: bytes) -> None:
     failures: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
     reader, writer = await asyncio.open_connection("127.0.0.1", port_of(server))
@@ -235,7 +235,7 @@ async def test_a_disconnect_ends_the_stream_at_once() -> None:
             await asyncio.sleep(0)
 
 
-async def test_who_hangs_up_is_told_nothing_more() -> None:
+async def test_a_client_that_hangs_up_gets_nothing_more() -> None:
     async with demo_server(0.001) as settings:
         reader, writer = await asyncio.open_connection("127.0.0.1", port_of(settings["base_url"]))
         body = json.dumps({"model": "signoff-demo", "messages": HELP, "stream": True})

@@ -211,7 +211,7 @@ class HalfWay(Tool):
         raise ToolError("The second file is not there.")
 
 
-async def test_of_an_edit_that_failed_half_way_nothing_is_staged(server: WireServer, tmp_path: Path) -> None:
+async def test_an_edit_that_fails_half_way_stages_nothing(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await executor(on, HalfWay()).run(response(("half_way", {})), Interrupter(), Gate(GatePolicy()))
         assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []

@@ -97,7 +97,7 @@ async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: Wi
     assert len(told(tmp_path / "theirs")) == (1 if trusted else 0)
 
 
-async def test_one_that_hangs_holds_up_no_turn(tmp_path: Path, home: Path, server: WireServer) -> None:
+async def test_a_hanging_hook_blocks_no_turn(tmp_path: Path, home: Path, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text("[[hook]]\non = 'turn_ended'\nrun = 'sleep 1000'\nseconds = 600\n")
     server.say("One.")

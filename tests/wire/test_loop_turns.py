@@ -254,7 +254,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: Open
     await session.close()
 
 
-async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: OpenWorkspace) -> None:
+async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
@@ -281,7 +281,7 @@ async def test_who_looks_on_runs_no_turn_and_takes_no_message_back(runtime: Open
     await session.close()
 
 
-async def test_who_takes_over_knows_what_was_asked_meanwhile(runtime: OpenWorkspace) -> None:
+async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["text", "question"]))
     await session.send("Go")
     await session.wait_until_idle()

@@ -13,7 +13,7 @@ from app.review.hunk_lines import line_of
 from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
-from widgets.review.review_wording import QUIET, KeyOf, chip, safe
+from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe
 
 _GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
@@ -31,9 +31,9 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         return []
     if found.why_not:
         return [safe(f"No evidence: {found.why_not}", "$text-warning")]
-    said = Content.assemble(
-        ("without each hunk ", "bold"), safe(found.counted, "$text-warning" if found.unheld else "")
-    )
+    first, *counts = found.counted.split(", ")
+    loud = "$text-warning" if found.unheld else ""
+    said = [Content.assemble(("without each hunk ", "bold"), safe(first, loud)), *map(safe, counts)]
     progress = []
     if found.is_running:
         words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
@@ -43,16 +43,8 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld and not found.is_running:
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
-    ran = safe(found.ran, QUIET)
-    parts = [said, *progress, *([ran] if ran.plain else []), *chips]
-    lines = [parts[0]]
-    for part in parts[1:]:
-        line = lines[-1] + _GAP + part
-        if not width or line.cell_length <= width:
-            lines[-1] = line
-        else:
-            lines.append(part)
-    return lines
+    ran = [safe(found.ran, QUIET)] if found.ran else []
+    return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 
 def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:

@@ -11,9 +11,11 @@ REPORT = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""
 _MOST = 10_000
 """Tests that are named of one run."""
-_ASSERTS = re.compile(
-    r"\s*(?:assert\b|AssertionError|Failed:|DID NOT RAISE|E?xpected\b|.{0,40}\bexpect)", re.IGNORECASE
+_LOADS = re.compile(
+    r"(?:failed on \w+ with \"?)?(?:NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
+    r"|AttributeError: (?:partially initialized )?module)\b"
 )
+"""How a test ends for which a name or a module is missing."""
 _LOAD_CODES = (2, 3, 4)
 """Exit codes of pytest when it could not collect its tests, or not even begin."""
 _PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
@@ -61,15 +63,13 @@ class SuiteOutcome:
     def only_loads_fail(self, before: "SuiteOutcome") -> bool:
         """Return whether this says no more than that the code does not load, compared with a run of all of it.
 
-        So it is where files of tests could not be loaded and no test failed by itself, and where of several tests
-        that passed before none does, each by something else than an assertion.
+        So it is where files of tests could not be loaded, or none of several tests passes any more, and each that
+        fails misses a name or a module.
         """
         new = self.new_failures(before)
-        if self.broken - before.broken:
-            return not any(_ASSERTS.match(self.failed[each]) for each in new)
-        if len(new) < 2 or not self.named or self.passed:
+        if not all(_LOADS.match(self.failed[each]) for each in new):
             return False
-        return not any(_ASSERTS.match(self.failed[each]) for each in new)
+        return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 
 
 def read_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:

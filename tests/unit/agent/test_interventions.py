@@ -240,7 +240,7 @@ def test_it_is_answered_by_the_proposal_that_revises_and_by_no_other() -> None:
     assert after(DENIED, RequestSent(), staged("P3", supersedes="P1")).unanswered == ()
 
 
-def test_of_several_denials_the_latest_comes_first() -> None:
+def test_the_latest_unanswered_denial_comes_first() -> None:
     other = ProposalDecided(proposal="P2", decision=Decision.DENIED, feedback="Neither.")
     assert after(DENIED, other).unanswered == ("P2", "P1")
     assert after(DENIED, other, DENIED).unanswered == ("P1", "P2")

@@ -128,7 +128,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWor
 
 
 @pytest.mark.layer
-async def test_whoever_has_no_patience_gives_up_its_turn_and_only_that(runtime: OpenWorkspace) -> None:
+async def test_a_check_without_patience_gives_up_only_itself(runtime: OpenWorkspace) -> None:
     trees = runtime.service.check_trees(stage(runtime, a="a1\n").id)
     hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
     under_way = asyncio.Event()
@@ -165,7 +165,7 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
 
 
 @pytest.mark.layer
-async def test_of_files_that_are_new_nothing_was_wrong_before(runtime: OpenWorkspace) -> None:
+async def test_new_files_had_no_earlier_findings(runtime: OpenWorkspace) -> None:
     result = await checked(runtime, stage(runtime, new="n\n"), "false {files}")
     assert result.has_new_failure and result.before is not None and result.before.state is CheckState.PASSED
 

@@ -139,7 +139,7 @@ async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, tree
     assert said[-1].why_not in ("", words)
 
 
-async def test_of_what_is_not_followed_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
+async def test_without_known_checks_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
     assert not following.run_or_stop("P1")
     following.follow([PROPOSAL], "P1")
     assert not following.run_or_stop("P1"), "not before it is known which checks there are"
@@ -227,5 +227,5 @@ async def test_only_checks_that_are_about_the_draft_and_can_be_run_are_run() -> 
     assert "it says Hi" in await runner.told(fed("x", "*.rs"), fed("y")) and runner.ran == ["y"]
 
 
-async def test_one_that_has_to_wait_too_long_keeps_no_other_from_being_told() -> None:
+async def test_a_check_that_waits_too_long_hides_no_other() -> None:
     assert "The check red fails" in await Runner().told(fed("hangs"), fed("red"))

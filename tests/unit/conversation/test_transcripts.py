@@ -46,7 +46,7 @@ def test_of_claude_code_the_users_words_stay_the_users_and_all_else_does_not_bec
     }
 
 
-def test_of_codex_what_was_typed_is_told_from_what_the_program_says(tmp_path: Path) -> None:
+def test_codex_user_text_differs_from_program_text(tmp_path: Path) -> None:
     found = read_transcript(transcripts.codex(tmp_path / "rollout.jsonl"))
     assert found.program == "Codex"
     messages = payload(found.events)

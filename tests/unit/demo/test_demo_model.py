@@ -85,7 +85,7 @@ async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
     ]
 
 
-async def test_of_many_files_it_reads_some_and_says_so(player: Player) -> None:
+async def test_it_reads_some_of_many_files_and_says_so(player: Player) -> None:
     for number in range(20):
         (player.folder / f"test_{number}.py").write_text(f"from module_{number} import nothing\n")
         (player.folder / f"module_{number}.py").write_text("")
@@ -298,7 +298,7 @@ async def test_feedback_is_understood_behind_a_bridge(player: Player) -> None:
     assert "> Give the number a name" in step.text
 
 
-def test_of_a_file_whose_beginning_was_not_read_nothing_is_known() -> None:
+def test_a_file_whose_beginning_was_not_read_is_unknown() -> None:
     page = DemoCall("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
     assert ToolFindings([page]).texts == {}
     whole = DemoCall("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
@@ -335,7 +335,7 @@ def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
     assert replied("Fix the failing tests as in @shot.png").calls
 
 
-async def test_of_classes_it_says_what_they_are(player: Player) -> None:
+async def test_classes_are_described(player: Player) -> None:
     (player.folder / "tideline" / "buoy.py").write_text(
         "class SmallBuoy:\n    def drift(self):\n        return 1\n\n\ndef to_feet(metres):\n    return metres * 3\n"
     )
@@ -365,7 +365,7 @@ async def test_an_answer_beyond_its_skills_is_taken_up_and_not_asked_for_again(p
     assert "I take that as: Improve all of it" in answer.text
 
 
-async def test_of_an_empty_workspace_it_says_that_there_is_nothing(player: Player, tmp_path: Path) -> None:
+async def test_an_empty_workspace_is_called_empty(player: Player, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     answer = await Player(player.client, tmp_path / "empty").say("Give me an overview of this project")
     assert not answer.calls

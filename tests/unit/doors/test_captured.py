@@ -155,13 +155,13 @@ def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Op
     assert answer.words.startswith(f"{name}, which another agent proposed, can't be staged: ")
 
 
-def test_of_a_proposal_that_is_not_there_nothing_is_told(runtime: OpenWorkspace) -> None:
+def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = AgentTurn("claude", "s", "1", "r", "opus", "P7")
     assert deliver_on_first_call(runtime.workspace.root, turn, refusal) == refusal
 
 
-def test_of_two_calls_of_a_turn_that_meet_the_later_is_refused(runtime: OpenWorkspace) -> None:
+def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -> None:
     met: list[str] = []
 
     class Meeting(CapturedEdits):

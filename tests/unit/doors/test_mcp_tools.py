@@ -354,7 +354,7 @@ CALL = {"name": "proposal_status", "arguments": {}}
 # The gate
 
 
-def test_of_four_attempts_one_is_staged_until_the_user_decides(host: Host, root: Path, user: OpenWorkspace) -> None:
+def test_the_gate_stages_one_of_four_attempts(host: Host, root: Path, user: OpenWorkspace) -> None:
     answers = [host.edit("a.txt", f"line {number}\n", "x\n") for number in (3, 3, 5, 30)]
     assert [failed for _, failed in answers] == [False, True, True, True]
     assert all("P1" in text and "End your turn now" in text for text, _ in answers)
@@ -597,7 +597,7 @@ def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: 
     assert host.call("proposal_status", proposal="P99")[1] is True
 
 
-def test_of_a_long_file_the_status_says_how_long_it_is(host: Host, root: Path) -> None:
+def test_a_long_files_status_gives_its_length(host: Host, root: Path) -> None:
     (root / "long.txt").write_text("line\n" * 20_000)
     host.call("propose_edit", files=[{"path": "long.txt", "content": "new\n" + "line\n" * 20_000}])
     assert signoff(root, "approve", "P1") == 0

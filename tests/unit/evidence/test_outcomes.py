@@ -91,13 +91,12 @@ BEFORE = named({}, "a", "b")
         (named({"a": "AssertionError: x", "b": "NameError: x"}), False),
         (named({"a": "NameError: x"}, "b"), False),
         (named({"a": "assert 1 == 2"}), False),
+        (named({"a": "UnboundLocalError: x", "b": "TypeError: x"}), False),
         (named({}, "a", "b"), False),
     ],
-    ids=["all by something else", "one by an assertion", "one passes", "a single one", "none"],
+    ids=["a name", "one by an assertion", "one passes", "a single one", "a crash on the way", "none"],
 )
-def test_everything_that_fails_without_an_assertion_says_nothing_of_behaviour(
-    outcome: SuiteOutcome, loads: bool
-) -> None:
+def test_where_all_tests_miss_a_name_nothing_is_said_of_behaviour(outcome: SuiteOutcome, loads: bool) -> None:
     assert outcome.only_loads_fail(BEFORE) is loads
 
 

@@ -281,7 +281,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
         ("100644", 0o755, 0o644),
     ],
 )
-def test_of_permissions_git_knows_only_whether_a_file_can_be_run(mode: str, like: int, expected: int) -> None:
+def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) -> None:
     assert file_mode(TreeEntry("a", mode, ""), like) == expected
 
 

@@ -118,7 +118,7 @@ async def test_a_file_that_is_new_has_no_old_side(tmp_path: Path, environment: d
     assert words[-1] == "100644"
 
 
-async def test_one_that_does_not_end_is_ended_with_all_that_it_started(
+async def test_a_git_process_that_hangs_is_killed_with_its_children(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SECONDS", 1.0)
@@ -174,7 +174,7 @@ def test_it_runs_where_files_are_limited_to_less_already() -> None:
     assert in_child(ask) == 0
 
 
-def test_whoever_has_no_name_is_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)

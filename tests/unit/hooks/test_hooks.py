@@ -51,7 +51,7 @@ def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
     assert told.lines == [] and not (tmp_path / "wrong").exists()
 
 
-def test_of_what_it_prints_the_end_is_kept(tmp_path: Path) -> None:
+def test_only_the_end_of_a_hooks_output_is_kept(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     tracemalloc.start()
     try:

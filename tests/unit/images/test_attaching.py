@@ -267,14 +267,14 @@ def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
 
 
 @each
-def test_one_that_is_cut_off_is_damaged(data: bytes, kind: str) -> None:
+def test_a_cut_off_image_is_damaged(data: bytes, kind: str) -> None:
     for length in (8, 12, 20, len(data) // 2):
         with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
             read_format(data[:length])
 
 
 @pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
-def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
+def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="cut off"):
         read_format(data[:-1])
 
@@ -288,7 +288,7 @@ def test_all_else_is_none(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [(0, 2), (2, 0)])
-def test_one_without_pixels_is_damaged(size: tuple[int, int]) -> None:
+def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
         read_format(gif(*size))
 

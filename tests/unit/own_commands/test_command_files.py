@@ -125,7 +125,7 @@ def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
-def test_one_that_would_say_nothing_is_not_sent(tmp_path: Path, text: str) -> None:
+def test_an_empty_command_file_is_not_sent(tmp_path: Path, text: str) -> None:
     put(tmp_path, "user/empty.md", text=text)
     (command,) = user_commands([("commands", tmp_path / "user")]).commands
     with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):

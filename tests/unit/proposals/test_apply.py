@@ -261,7 +261,7 @@ class Meddling(PosixFilesystem):
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "create"])
-def test_who_writes_at_the_last_moment_loses_nothing(bench: Make, kind: str) -> None:
+def test_a_write_at_the_last_moment_is_not_lost(bench: Make, kind: str) -> None:
     files = {"a.txt": "one\n", "b.txt": "one\n", "c.txt": "one\n"}
     if kind == "create":
         del files["b.txt"]
@@ -598,7 +598,7 @@ class Rival(Meddling):
         super().exchange(path, temp)
 
 
-def test_who_saves_a_file_as_it_is_taken_back_has_it_where_it_was_saved(bench: Make) -> None:
+def test_a_file_saved_during_a_revert_stays_in_place(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     with pytest.raises(ApplyFailed, match=r"What a\.txt held is kept as a\.txt\.kept-P1"):

@@ -160,7 +160,7 @@ def test_a_disk_that_does_not_answer_the_preflight_is_said(bench: Make, monkeypa
     assert site.store.journal() == []
 
 
-def test_who_removes_a_file_at_the_last_moment_is_named_as_that(bench: Make) -> None:
+def test_a_file_removed_at_the_last_moment_is_named(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     proposal = site.write(**{"a.txt": "two\n", "b.txt": "two\n"})
     disk = Awkward(site, "exchange", "b.txt", (site.root / "b.txt").unlink)
@@ -169,7 +169,7 @@ def test_who_removes_a_file_at_the_last_moment_is_named_as_that(bench: Make) -> 
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
 
 
-def test_who_makes_a_file_just_when_the_old_one_comes_back_has_it_and_the_old_one_is_kept(bench: Make) -> None:
+def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})

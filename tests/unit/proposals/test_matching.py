@@ -241,7 +241,7 @@ class TestEndings:
             apply(b"a\0b", Replacement("a", "b"))
 
 
-def test_of_places_that_are_near_each_other_the_most_voted_counts() -> None:
+def test_the_most_voted_of_near_places_wins() -> None:
     assert most_voted(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, most=2) == [10, 30]
 
 
@@ -505,7 +505,7 @@ class TestRefusals:
         assert "from line 6" in message
         assert "     6|    def load(self, path):" in message
 
-    def test_of_an_empty_file_it_is_said_that_it_is(self) -> None:
+    def test_an_empty_file_is_called_empty(self) -> None:
         with pytest.raises(NoMatch, match="The file is empty"):
             edit("", "a", "b")
 

@@ -433,7 +433,7 @@ def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
         assert said[0].isupper() and said[-1] in ".?" and "\n" not in said
 
 
-def test_of_a_patch_that_fails_in_its_second_file_nothing_is_kept(bench: Make) -> None:
+def test_a_patch_that_fails_in_its_second_file_stages_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     draft = site.service.draft("session")
     patch = draft.read_patch(

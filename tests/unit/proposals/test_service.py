@@ -380,7 +380,7 @@ def test_of_a_whole_decision_the_model_needs_no_facts_and_of_a_part_those_of_its
 
 
 @pytest.mark.parametrize("kind", ["binary", "pipe"])
-def test_of_what_has_become_no_text_nothing_is_quoted(bench: Make, kind: str) -> None:
+def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
     (site.root / "a.txt").unlink()

@@ -422,7 +422,7 @@ def of(origin: Origin) -> RecordEntry:
         (Origin(model="x\nSigned-off-by: A <a@b>\u2028y"), "signoff:x-Signed-off-by:-A-<a@b>-y"),
     ],
 )
-def test_who_assisted_is_said_in_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
+def test_assisted_by_has_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
     expected = [f"Assisted-by: {assisted}"] if assisted else []
     assert parsed(entry_trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
 

@@ -185,7 +185,7 @@ def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
         site.service.split(wide.id, LineNumbers("w.txt", frozenset([0])), wide.revision)
 
 
-def test_of_a_new_and_of_a_deleted_file_just_the_picked_lines_are_written(bench: Callable[..., Bench]) -> None:
+def test_picked_lines_of_new_and_deleted_files_are_written(bench: Callable[..., Bench]) -> None:
     site = bench({"gone.txt": "a\nb\nc\n"})
     name = site.write(**{"new.txt": "1\n2\n3\n", "gone.txt": None}).id
     picked = site.service.split(name, LineNumbers("new.txt", new=frozenset({1})), 1)

@@ -67,7 +67,7 @@ def shows(process: int, mark: str) -> bool:
 
 
 @pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
-def test_one_that_begins_with_its_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_process_seen_before_its_exec_is_looked_at_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"]) as stray, ExitStack() as after:
         after.callback(stray.kill)
         # As the kernel shows one between the end of its program before and the environment of the next one.

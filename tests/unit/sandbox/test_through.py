@@ -123,7 +123,7 @@ async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root
 
 
 @pytest.mark.layer
-async def test_of_a_folder_that_is_replaced_each_file_is_told_once(root: Path, tmp_path: Path) -> None:
+async def test_a_replaced_folder_reports_each_file_once(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log", "d/pipe"):
         put(root / name)

@@ -75,7 +75,7 @@ def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     assert len(list(Path("/dev/fd").iterdir())) <= descriptors, f"open while {raised.value} is told"
 
 
-def test_one_that_is_up_to_date_is_opened_while_another_writes(tmp_path: Path) -> None:
+def test_a_current_database_opens_while_another_process_writes(tmp_path: Path) -> None:
     path = tmp_path / "signoff.db"
     first = Database(path)
     with first.transaction():

@@ -83,7 +83,7 @@ class Stopped(Exception):
     """What a handler of a signal raises."""
 
 
-def test_who_waits_is_stopped_by_a_signal(tmp_path: Path) -> None:
+def test_a_signal_stops_waiting_for_changes(tmp_path: Path) -> None:
     def stop(number: int, frame: object) -> None:
         raise Stopped
 

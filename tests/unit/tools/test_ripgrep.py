@@ -154,7 +154,7 @@ PARTS = [
         ("ab\\\ncd", set()),
     ],
 )
-def test_of_an_expression_the_most_telling(pattern: str, texts: set[str]) -> None:
+def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str]) -> None:
     assert required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
@@ -163,7 +163,7 @@ def test_case_does_not_count_where_any_part_says_so() -> None:
     assert required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
 
 
-def test_of_a_text_the_longest_part_that_every_encoding_has() -> None:
+def test_the_longest_part_that_every_encoding_has() -> None:
     assert required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
     assert required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
 

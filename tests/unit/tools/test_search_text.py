@@ -367,7 +367,7 @@ def test_the_byte_scan_misses_no_match(lines: list[str], pattern: str, ignore_ca
     assert matcher.may_match(document.data) or not expected
 
 
-def test_whoever_asks_on_after_the_worker_was_stopped_is_told_so() -> None:
+def test_a_stopped_matcher_refuses_later_searches() -> None:
     matcher = RegexMatcher("a+", False)
     matcher.prepare()
     matcher.stop()

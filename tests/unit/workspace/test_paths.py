@@ -268,7 +268,7 @@ def test_a_folder_that_cannot_be_opened_now_is_not_taken_for_one_that_is_not_the
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_of_a_file_over_the_limit_nothing_is_read(tmp_path: Path) -> None:
+def test_a_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "big").open("wb") as file:
         file.truncate(64 << 20)
     tracemalloc.start()

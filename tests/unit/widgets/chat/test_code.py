@@ -57,7 +57,7 @@ PYTHON = [
 
 
 @given(st.lists(st.sampled_from(PYTHON), max_size=40), st.data())
-def test_of_code_that_grows_no_character_is_lost(lines: list[str], data: st.DataObject) -> None:
+def test_growing_code_loses_no_character(lines: list[str], data: st.DataObject) -> None:
     source, piece, end = "\n".join(lines), None, 0
     while end < len(source):
         end = min(len(source), end + data.draw(st.integers(1, 30)))
@@ -95,7 +95,7 @@ def test_code_that_only_ends_like_the_code_before_it_is_lexed_from_the_top() -> 
     assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(other))] == other
 
 
-def test_of_code_that_grows_only_the_end_is_lexed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_code_is_lexed_again_at_its_end_only(monkeypatch: pytest.MonkeyPatch) -> None:
     lexed: list[int] = []
     get_tokens = RegexLexer.get_tokens
 

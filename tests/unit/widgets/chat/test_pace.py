@@ -85,7 +85,7 @@ def test_calls_that_are_written_fast_are_a_flood_as_text_is() -> None:
     assert pace.is_flooded
 
 
-def test_however_long_a_picture_takes_there_is_another_in_time() -> None:
+def test_a_slow_frame_does_not_stop_later_frames() -> None:
     assert max(gaps(60_000, burst=0.001, picture=0.2)) <= 0.41
 
 
@@ -106,7 +106,7 @@ def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever
     assert not pace.should_yield_to_keys(in_hand=True)
 
 
-def test_one_chunk_right_after_a_picture_is_no_flood() -> None:
+def test_one_chunk_after_a_frame_is_no_flood() -> None:
     clock = Clock()
     pace = RefreshPace(clock)
     pace.start_refresh()

@@ -152,7 +152,7 @@ def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen
     assert first.id != second.id
 
 
-def test_of_a_wrapped_row_the_shorter_side_has_nothing_on_the_last_lines() -> None:
+def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows, scene = map(sheet.rows.row, range(sheet.rows.rows)), sheet.scene
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)

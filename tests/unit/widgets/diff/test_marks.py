@@ -198,7 +198,7 @@ def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.Mon
     assert LineMarks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
 
 
-def test_of_a_long_line_only_what_is_on_view_is_looked_at_twice() -> None:
+def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
     line = "x" * 100 + " p\u0430ssword " + "x" * 100
     assert suspects(line, display(line), 0, 90) == []
     assert suspects(line, display(line), 90, 150) == [(101, 109)]

@@ -58,7 +58,7 @@ def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
     assert (seen.count, seen.lines) == (1, 1)
 
 
-def test_of_a_line_that_fits_all_is_shown() -> None:
+def test_a_line_that_fits_is_shown_whole() -> None:
     line = "word " * 400
     assert kept_of_change(line, ((0, 4),), 2_000, True) is None
     assert kept_of_change(line, ((0, 4),), 1_999, True) is not None
