@@ -20,6 +20,7 @@ commands:
   approve ID          write a proposal to disk, or some hunks of it
   review [ID] --plain the review as lines, for screen readers and plain terminals
   check ID            run your checks on a proposal, before anything is written
+  evidence ID         run tests without each hunk of it: what notices if it is missing
   checks suggest      propose checks for this workspace, from what it has
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID             take back an approval, byte for byte, or a denial

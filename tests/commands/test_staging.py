@@ -211,6 +211,6 @@ def test_a_doubt_and_its_reason_are_shown(
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_doubt_has_its_reason(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None))
+    list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

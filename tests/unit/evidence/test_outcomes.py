@@ -48,8 +48,8 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
     [
         ("FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed, 3 passed", ["tests/test_a.py::test_b"]),
         (
-            "FAIL: test_b (tests.test_a.TestA.test_b)\nERROR: test_c (tests.test_a.TestA.test_c)\nRan 3 tests in 0.1s\n\n"
-            "FAILED (failures=1, errors=1)",
+            "FAIL: test_b (tests.test_a.TestA.test_b)\nERROR: test_c (tests.test_a.TestA.test_c)\n"
+            "Ran 3 tests in 0.1s\n\nFAILED (failures=1, errors=1)",
             ["tests.test_a.TestA.test_b", "tests.test_a.TestA.test_c"],
         ),
         ("FAIL src/a.test.js\n  ● adds › two numbers\n\nTests: 1 failed", ["adds › two numbers"]),
