@@ -233,6 +233,8 @@ class SignoffApp(FittedApp):
     async def show_proposals(self) -> None:
         """Hand the review what waits and what was decided lately."""
         proposals = await self.current.open_session.proposals()
+        if self.parts.behind_review is not None:
+            await self.parts.behind_review.reading.load()
         if not self.is_running:
             # The app was left meanwhile, and its panes are gone.
             return

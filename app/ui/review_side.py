@@ -9,9 +9,9 @@ from textual.app import ComposeResult
 
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+from app.ui.controllers.review_services import ReadingProgress, ReviewNotes, SideQuestionActions
 from widgets.common.containers import Column
-from widgets.diff.diff_messages import ExternalDiffWanted
+from widgets.diff.diff_messages import CameOnScreen, ExternalDiffWanted
 from widgets.review import review_messages as wishes
 from widgets.review.review import Review
 
@@ -28,6 +28,7 @@ class ReviewSide(Column):
         decisions: ReviewActions,
         notes: ReviewNotes,
         asking: SideQuestionActions,
+        reading: ReadingProgress,
         work: RunWork,
         take_words: Callable[[str], None],
     ) -> None:
@@ -38,6 +39,7 @@ class ReviewSide(Column):
             decisions: acts on what it says.
             notes: keeps what is begun in it.
             asking: asks the model what is asked in it.
+            reading: shares what was seen in it.
             work: runs that.
             take_words: takes words that nobody in the review can take any more.
         """
@@ -46,6 +48,7 @@ class ReviewSide(Column):
         self._decisions = decisions
         self._notes = notes
         self._asking = asking
+        self._reading = reading
         self._work = work
         self._take_words = take_words
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
@@ -82,7 +85,12 @@ class ReviewSide(Column):
         if look[3] != before[3]:
             self.review.set_keys(settings.keys)
 
-    # What the user wants to see
+    # What the user sees, and wants to see
+
+    @on(CameOnScreen)
+    def keep_seen(self) -> None:
+        """More of a proposal was on screen."""
+        self._work(self._reading.save_soon, group="reading")
 
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:

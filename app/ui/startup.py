@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import Connector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import ReviewChecks, ReviewNotes, SideQuestionActions
+    from app.ui.controllers.review_services import (
+        ReadingProgress,
+        ReviewChecks,
+        ReviewNotes,
+        SideQuestionActions,
+    )
     from app.ui.terminal.external_editor import ExternalEditor
     from app.ui.terminal.fitted_app import FittedApp
 
@@ -41,6 +46,8 @@ class ReviewControllers(NamedTuple):
     """Carries out what it says."""
     asking: "SideQuestionActions"
     """Asks what is asked in it."""
+    reading: "ReadingProgress"
+    """Shares what was seen in it."""
 
     def follow(self, update: "Update") -> None:
         """Take in what the session says."""
@@ -54,6 +61,7 @@ class ReviewControllers(NamedTuple):
 
     async def close(self) -> None:
         """End what runs, and keep what is begun."""
+        await self.reading.close()
         await self.notes.close()
         await self.checks.close()
 
@@ -118,7 +126,7 @@ class ReviewLoader:
         await self.preload()
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import ReviewNotes, SideQuestionActions
+        from app.ui.controllers.review_services import ReadingProgress, ReviewNotes, SideQuestionActions
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
@@ -137,7 +145,10 @@ class ReviewLoader:
             self._talk,
         )
         asking = SideQuestionActions(review, self._current, parts.runtime, self._app_context.notify)
-        side = ReviewSide(review, decisions, notes, asking, self._app_context.run, self._talk.add_to_composer)
+        reading = ReadingProgress(review, parts.runtime)
+        side = ReviewSide(
+            review, decisions, notes, asking, reading, self._app_context.run, self._talk.add_to_composer
+        )
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -148,7 +159,7 @@ class ReviewLoader:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.restore_notes(begun)
-        parts.behind_review = ReviewControllers(notes, decisions.checks, decisions, asking)
+        parts.behind_review = ReviewControllers(notes, decisions.checks, decisions, asking, reading)
         if self._current.ready.is_set():
             await self._talk.show_proposals()
 

@@ -5,12 +5,12 @@ seen when a re-base moves the hunk.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from textual.widget import Widget
 
-from app.proposals.values.models import Hunk, HunkState
+from app.proposals.values.models import FileChange, Hunk, HunkState
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import FileRow, LineRow, Row, Side, SourceLine, line_of, number_of, row_of
@@ -39,6 +39,8 @@ class SeenLines:
         """By hunk, how many of these are still 0."""
         self._parts: dict[tuple[str, int], list[Span]] = {}
         """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+        self._unsaved: set[str] = set()
+        """Hunks, and paths of files without any, of which something was seen since `take_new`."""
 
     # Taking in
 
@@ -47,6 +49,7 @@ class SeenLines:
         if path not in self.files:
             self.files.add(path)
             self.count += 1
+            self._unsaved.add(path)
 
     def note(self, hunk: Hunk, number: int) -> None:
         """A line was drawn from its first to its last changed character."""
@@ -60,6 +63,7 @@ class SeenLines:
             self._parts.pop((hunk.id, number), None)
             self.count += 1
             self.lines += 1
+            self._unsaved.add(hunk.id)
 
     def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
         """These characters of a line were drawn; `wanted` are those that have to be before it counts as seen."""
@@ -78,6 +82,25 @@ class SeenLines:
         for number in range(changed_lines(part)):
             if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
+
+    # Sharing with other windows and runs
+
+    def take_new(self) -> dict[str, bytes]:
+        """Return what was seen since the last call: a byte per line by hunk id, one by the path of a bare file."""
+        new, self._unsaved = self._unsaved, set()
+        return {key: bytes(self._lines.get(key, b"\1")) for key in new}
+
+    def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
+        """Take what was seen of these files in another window or run."""
+        for change in changes:
+            if not change.hunks and change.path in seen:
+                self.files.add(change.path)
+            for hunk in change.hunks:
+                stored = seen.get(hunk.id, b"")
+                if len(stored) == changed_lines(hunk) and any(stored):
+                    lines = bytearray(map(max, stored, self._lines.get(hunk.id, bytes(len(stored)))))
+                    self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
+                    self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
 
     # Asking
 

@@ -1,6 +1,6 @@
 """State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -187,13 +187,18 @@ class SeenTracker:
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
+        self._stored: dict[str, Mapping[str, bytes]] = {}
+        """What was seen in other windows and runs, by proposal, as far as it is not in `_seen`."""
         self._bases: dict[str, dict[str, str]] = {}
         """What each shown proposal was based on, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal, to be added to."""
-        return self._seen.setdefault(proposal.id, SeenLines())
+        seen = self._seen.setdefault(proposal.id, SeenLines())
+        if stored := self._stored.pop(proposal.id, None):
+            seen.restore(stored, proposal.files)
+        return seen
 
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
         """Return what has never been on screen, without excluded hunks."""
@@ -206,6 +211,14 @@ class SeenTracker:
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
         return UnseenParts(lines, of, tuple(paths))
+
+    def take_new(self) -> dict[str, dict[str, bytes]]:
+        """Return what was seen since the last call, by proposal, in the form in which it is stored."""
+        return {name: new for name, seen in self._seen.items() if (new := seen.take_new())}
+
+    def restore(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Take what was seen in other windows and runs, in the same form."""
+        self._stored.update(stored)
 
     def note_bases(self, proposal: Proposal) -> None:
         """The proposal is shown as it is now; what was re-based since the last time is remembered."""

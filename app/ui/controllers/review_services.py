@@ -167,6 +167,44 @@ class ReviewChecks:
         return self._runtime.settings.check
 
 
+class ReadingProgress:
+    """Shares what was seen in the review with other windows, the doors of agents and the next run.
+
+    Args:
+        review: Where the user reads.
+        runtime: The open workspace.
+    """
+
+    def __init__(self, review: Review, runtime: "OpenWorkspace") -> None:
+        self._review = review
+        self._runtime = runtime
+        self._saving = asyncio.Lock()
+        self._is_due = False
+
+    async def load(self) -> None:
+        """Take what was seen elsewhere; raises StorageError."""
+        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading.seen()))
+
+    async def save_soon(self) -> None:
+        """Save what came on screen, as soon as there is a pause. Raises StorageError."""
+        if not self._is_due:
+            self._is_due = True
+            await asyncio.sleep(_PAUSE)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Save what came on screen at once; raises StorageError."""
+        async with self._saving:
+            self._is_due = False
+            if new := self._review.state.looked_at.take_new():
+                await asyncio.to_thread(lambda: self._runtime.reading.add(new))
+
+    async def close(self) -> None:
+        """Save what came on screen; storage errors are ignored because the app is exiting."""
+        with contextlib.suppress(StorageError):
+            await self.flush()
+
+
 _PREFIX = "review:"
 _PAUSE = 0.3
 """Seconds without a change before it is written."""
