@@ -59,7 +59,7 @@ def make_imports_give_way() -> None:
 
 
 class WatchedSelector(selectors.DefaultSelector):
-    """For the event loop that has the right of way: tells when it waits for something to do."""
+    """Selector of the event loop that has the right of way: tells when the loop waits for work."""
 
     def __init__(self) -> None:
         super().__init__()

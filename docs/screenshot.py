@@ -7,8 +7,7 @@ import tempfile
 from pathlib import Path
 
 from app.agent.updates import Phase
-from app.demo.demo_server import demo_server
-from app.demo.sample_workspace import create_sample
+from app.demo.demo_server import create_sample, demo_server
 from app.runtime.open_workspace import open_runtime
 from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace

@@ -138,14 +138,14 @@ class ContextKeeper:
     async def _take(
         self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> ContextBudget:
-        """Record a step with what it leaves, and measure anew."""
+        """Record a compaction step, and measure the context again."""
         events, profile = (*self._log.addressed(), step), model.profile
         after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, facts)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 
     async def _tell(self, numbers: Sequence[int]) -> None:
-        """Tell the user which images, of the events with these ids, the model does not see any more."""
+        """Tell the user which images of the events with these ids the model no longer sees."""
         events = (event for event in self._log.events if event.id in numbers)
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
@@ -156,7 +156,7 @@ class ContextKeeper:
     async def _summary(
         self, step: Summarise, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> tuple[str, Usage | None]:
-        """The model's summary of the older part, empty if it could not make one; and what the request took."""
+        """Return the model's summary of the older part (empty on failure), and the usage of the request."""
         events = tuple(self._log.events)
         text, usage = "", None
         try:

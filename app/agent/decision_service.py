@@ -100,8 +100,8 @@ def has_words(event: ProposalDecided) -> bool:
 def owner_session(proposal: Proposal, here: str = "") -> str:
     """Return the session to which a proposal belongs.
 
-    It is empty for what another agent proposed, which is told by its own door: the decision is no business of our
-    model. It is `here` for what else comes from no session.
+    It is empty for a proposal of another agent: its own door tells that agent, and signoff's model is not concerned.
+    It is `here` for any other proposal without a session.
     """
     return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
 
@@ -134,9 +134,9 @@ def delivery_note(event: ProposalDecided, other: "OtherSession") -> Notice:
 
 
 class DecisionService(ABC):
-    """Carries out decisions; each method raises `ProposalError` if it cannot, and nothing has changed then.
+    """Carries out decisions; each method raises `ProposalError` if it cannot, and then nothing has changed.
 
-    Each but that raises `NotRecorded` where it is carried out and stands, but has no record.
+    Exception: `NotRecorded` means that the decision was carried out and stays, but could not be recorded.
     """
 
     @property
@@ -151,11 +151,11 @@ class DecisionService(ABC):
 
     @abstractmethod
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
-        """Record what was carried out; raises NotRecorded."""
+        """Record a decision that was carried out; raises NotRecorded."""
 
     @abstractmethod
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
-        """Say what became of a commit."""
+        """Tell the user the result of a commit."""
 
     async def approve(
         self,
@@ -209,7 +209,7 @@ class DecisionService(ABC):
         return result
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
-        """Replace the proposed text of a file by the user's; the model is told as a fact."""
+        """Replace the proposed text of a file with the user's; the model is informed by a system message."""
         proposal = await asyncio.to_thread(self.proposal_service.replace_result, proposal_id, path, text, revision)
         await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal
@@ -217,7 +217,8 @@ class DecisionService(ABC):
     async def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
-        """Put the user's answer to a conflict into a stale proposal; the model is told as a fact."""
+        """Put the user's resolution of a conflict into a stale proposal; the model is informed by a system
+        message."""
         proposal = await asyncio.to_thread(self.proposal_service.resolve, proposal_id, path, answer, seen)
         await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal

@@ -107,7 +107,7 @@ class CallRecorder:
             self._written = time.monotonic()
 
     async def write_soon(self, *events: Event) -> None:
-        """Write these within a tenth of a second: for events whose loss in a crash does no harm."""
+        """Write these events within a tenth of a second: for events whose loss in a crash does no harm."""
         self._held += events
         left = self._written + _GATHERED - time.monotonic()
         if left <= 0:
@@ -154,7 +154,7 @@ class _Progress:
 
 
 class _Start:
-    """That a call begins to run, recorded once: a command does so when the user has allowed it."""
+    """Records once that a call begins to run; a command begins when the user has allowed it."""
 
     def __init__(self, call: ToolCall, record: Callable[[Event], Awaitable[None]]) -> None:
         self._call = call
@@ -182,7 +182,17 @@ class _Start:
 
 
 class Executor:
-    """Runs calls for one session."""
+    """Runs calls for one session.
+
+    Args:
+        ports: The tools, the workspace and the proposals.
+        log: Takes the results of the calls.
+        session_id: The author of what is staged.
+        publish: Takes the updates for the subscribers.
+        confirm: Asks the user for permission, given the call's uid.
+        settings: Returns the settings as of now.
+        answers: Returns the proposals whose feedback the response may answer, the likeliest first.
+    """
 
     def __init__(
         self,
@@ -194,17 +204,6 @@ class Executor:
         settings: Callable[[], TurnSettings],
         answers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Run nothing yet.
-
-        Args:
-            ports: The tools, the workspace and the proposals.
-            log: Takes the results of the calls.
-            session_id: The author of what is staged.
-            publish: Takes the updates for the subscribers.
-            confirm: Asks the user for permission, given the call's uid.
-            settings: Returns the settings as of now.
-            answers: Returns the proposals whose feedback the response may answer, the likeliest first.
-        """
         self.tools = ports.tools
         self._ports = ports
         self._service = ports.service
@@ -397,7 +396,7 @@ class Executor:
         )
 
     async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:
-        """Have the checks that the user wants to answer the step do so, once, in the result of its last edit.
+        """Run the user's checks on the step's edits and put the findings into the result of its last edit, once.
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """

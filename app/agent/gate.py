@@ -23,7 +23,7 @@ from app.conversation.events import (
 
 
 class UnansweredFeedback:
-    """Fold: denied proposals whose feedback the model has not answered yet."""
+    """Fold that keeps the denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:
         self.undelivered = False
@@ -66,7 +66,7 @@ _OPENING = frozenset({Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENI
 
 @dataclass(frozen=True, slots=True)
 class GatePolicy:
-    """How many steps of a turn may stage edits before the gate closes."""
+    """The number of steps of a turn that may stage edits before the gate closes."""
 
     kind: Literal["every-edit", "chain"] = "every-edit"
     chain_steps: int = 3

@@ -1,4 +1,4 @@
-"""Interrupt what a turn waits for, without ever cancelling the turn's own bookkeeping.
+"""Interrupts the waits of a turn without cancelling its own records.
 
 A turn that is cancelled as a whole can be cut between an effect and its record. So Escape cancels only the
 awaitable that the turn waits for at that moment (the stream, a tool, a count-down); the turn itself goes on to
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Interrupted(Exception):
-    """The user stopped what was being awaited."""
+    """The user interrupted the wait."""
 
 
 class Interrupter:
@@ -36,7 +36,7 @@ class Interrupter:
     async def wait_for(
         self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
     ) -> T:
-        """Await `work`, or cancel it (and wait until its clean-up is done) as soon as the user stops.
+        """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
 
         Args:
             work: what is awaited.

@@ -100,7 +100,7 @@ def closing_instruction(
     progress: TurnProgress = _BEGINNING,
     unread: int = 0,
 ) -> Intervention:
-    """Return the instruction of a closing request, whatever its cause.
+    """Return the system instruction of a closing request of this kind.
 
     Args:
         kind: The cause.
@@ -312,7 +312,7 @@ class _Known:
 
 
 class FilesSeen:
-    """Fold: for each file that the model has seen, the versions from which its current content may derive.
+    """Fold that keeps, for each file that the model has read, the versions from which its content may derive.
 
     One is enough for a file that was read. Once an edit of it is staged, lines come from what it was before or from
     what the edit made of it, and the model knows both, until the edit stands or falls as a whole.
@@ -383,7 +383,7 @@ def _add(known: list[_Known], new: _Known) -> None:
 
 
 def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
-    """The versions that a file may be made of now: one that stands as a whole makes those before it old."""
+    """Return the versions that may be in a file now: a version that stands as a whole replaces those before it."""
     found: list[str] = []
     not_whole: set[str] = set()
     for each in known:
@@ -399,7 +399,15 @@ def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
 
 
 class GateBriefing:
-    """Composes the interventions at the start of a turn."""
+    """Composes the interventions at the start of a turn.
+
+    Args:
+        log: Of the session.
+        service: Knows what waits, and what a read of a file would show.
+        session_id: Its id in the store.
+        pending: Counts the denials.
+        planning: Whether the model is to plan.
+    """
 
     def __init__(
         self,
@@ -409,15 +417,6 @@ class GateBriefing:
         pending: PendingProposals,
         planning: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Follow the log.
-
-        Args:
-            log: of the session.
-            service: knows what waits, and what a read of a file would show.
-            session_id: its id in the store.
-            pending: counts the denials.
-            planning: whether the model is to plan.
-        """
         self._service = service
         self._session_id = session_id
         self._pending = pending

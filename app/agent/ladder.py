@@ -90,7 +90,7 @@ class WaitForUser:
 
 @dataclass(frozen=True, slots=True)
 class ClosingRequest:
-    """Ask the model to hand control back, with no tool allowed; refuse whatever calls are still open."""
+    """Send a closing request, in which no tool is allowed, and refuse all calls that are still open."""
 
     kind: InterventionKind
 
@@ -173,7 +173,7 @@ def _no_room(state: LadderState) -> Action:
 
 
 def _after_closing(state: LadderState) -> Stop:
-    """One closing request per turn: whatever came of it, control goes back."""
+    """Stop the turn: there is only one closing request in a turn."""
     # An endpoint may answer a call under "none" with an error: the gate has held all the same.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""

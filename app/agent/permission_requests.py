@@ -1,4 +1,4 @@
-"""What tools ask the user's permission for, and what was allowed for the session or the project."""
+"""Permission requests of tools, and what the user has allowed for the session or the project."""
 
 import asyncio
 import itertools
@@ -10,9 +10,8 @@ from app.agent.interrupt import Interrupted
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import CommandForm, ToolForm, load_form
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
-from app.tools.base.tool_form import ToolForm, load_form
 
 Form = CommandForm | ToolForm
 
@@ -30,10 +29,13 @@ class FormStore(Protocol):
 
 
 class Allowances:
-    """The permissions of one session."""
+    """The permissions of one session.
+
+    Args:
+        store: Holds what is allowed for good; without one nothing ever is.
+    """
 
     def __init__(self, store: FormStore | None = None) -> None:
-        """`store` holds what is allowed for good; without one nothing ever is."""
         self._store = store
         self._same: set[Confirmation] = set()
         self._forms: list[Form] = []
@@ -51,7 +53,7 @@ class Allowances:
         return f"{form} in this project" if form else ""
 
     async def remember(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
-        """Remember what an answer allows besides; raises StorageError if a permanent one cannot be stored."""
+        """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
         if not answer.allowed or answer.span is PermissionScope.ONCE:
             return
         if answer.form is None:

@@ -1,4 +1,4 @@
-"""Ports of a session: what whoever opens it provides."""
+"""Ports of a session, implemented by the code that opens it."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -60,7 +60,7 @@ class TurnClaim(Protocol):
         ...
 
     def release(self) -> None:
-        """Let another have it."""
+        """Release the right, so that another process can take it."""
         ...
 
 
@@ -77,7 +77,7 @@ class OtherSessions(Protocol):
     """Writes events to other sessions."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Append events to that session's log; None if there is no such session any more.
+        """Append events to that session's log; return None if the session no longer exists.
 
         Without a session, decisions among them are kept by themselves.
         """

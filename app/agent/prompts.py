@@ -1,4 +1,4 @@
-"""The system prompt: who the model is here, how edits work, what the workspace is.
+"""The system prompt: the model's role, how edits work, and the workspace.
 
 The text is byte-stable within a session, since servers cache the beginning of a request: it holds the day, not the
 time, and nothing that changes while the session runs, but for the gate's policy when the user changes that.
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"

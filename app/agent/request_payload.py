@@ -20,10 +20,13 @@ from app.tools.tool_registry import ToolSet
 
 
 class ImageContents:
-    """Fold: the images that the next request carries, kept in memory."""
+    """Fold: the images that the next request carries, kept in memory.
+
+    Args:
+        read: Gives the bytes by their SHA-256, or raises KeyError; without it there are none.
+    """
 
     def __init__(self, read: Callable[[str], bytes] | None) -> None:
-        """`read` gives the bytes by their SHA-256, or raises KeyError; without it there are none."""
         self._read = read
         self._images: dict[int, Sequence[Image]] = {}
         """By event; those that payloads may still show."""
@@ -81,16 +84,15 @@ def unseen_notice(images: Sequence[Image], model: str) -> Notice:
 
 
 class PreparedRequest:
-    """Builds the payload of a request and keeps the last one; to be used on one thread at a time."""
+    """Builds the payload of a request and keeps the last one; to be used on one thread at a time.
+
+    Args:
+        make: Makes the payload; pure.
+        model: That the request is for.
+        sent: Takes each request as it goes out; called on the thread that builds it.
+    """
 
     def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
-        """Nothing is made yet.
-
-        Args:
-            make: makes the payload; pure.
-            model: that the request is for.
-            sent: takes each request as it goes out; called on the thread that builds it.
-        """
         self._make = make
         self._model = model
         self._sent = sent
@@ -110,10 +112,13 @@ class PreparedRequest:
 
 
 class RequestFactory:
-    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last."""
+    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last.
+
+    Args:
+        system_prompt: Returns the prompt as of now.
+    """
 
     def __init__(self, tools: ToolSet, images: ImageContents, system_prompt: Callable[[], str]) -> None:
-        """`system_prompt` returns the prompt as of now."""
         self._tools = tools
         self._images = images
         self._system_prompt = system_prompt

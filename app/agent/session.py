@@ -98,19 +98,18 @@ class SpendingMeter:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called at any time, whatever the session is doing."""
+    """A conversation; every public method may be called at any time, whatever the session is doing.
+
+    Args:
+        session_id: Its id in the store.
+        ports: What it works with.
+        settings: Limits, gate policy and prompt.
+        events: The log so far.
+    """
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
     ) -> None:
-        """Open a session.
-
-        Args:
-            session_id: its id in the store.
-            ports: what it works with.
-            settings: limits, gate policy and prompt.
-            events: the log so far.
-        """
         self.id = session_id
         self.ports = ports
         self.settings = settings
@@ -168,7 +167,7 @@ class Session(DecisionService):
 
     @property
     def has_unheard_feedback(self) -> bool:
-        """Return whether the user said something with a decision that no request has carried yet."""
+        """Return whether the user gave feedback with a decision that no request has carried yet."""
         return self._turns.feedback.undelivered
 
     @property
@@ -189,7 +188,7 @@ class Session(DecisionService):
     # What the user says; each raises `OpenElsewhere` where another process runs the turns of this session
 
     async def send(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
-        """Say something. While a turn runs the message waits for its end; an open question takes it as its answer.
+        """Send a message. During a turn it waits for the end; an open question takes it as its answer.
 
         `command` is the one of the user's own that has made the message.
         """
@@ -240,7 +239,7 @@ class Session(DecisionService):
         return self._turns.interrupt()
 
     def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; returns what waited, for the composer. On disk it stays until `confirm_taken`."""
+        """Empty the queue; return its messages for the composer. On disk they stay until `confirm_taken`."""
         return self._turns.take_back()
 
     async def confirm_taken(self) -> None:
@@ -248,7 +247,7 @@ class Session(DecisionService):
         await self._turns.confirm_taken()
 
     def set_policy(self, policy: GatePolicy) -> None:
-        """Change when the gate closes, from the next staged edit on; prompt and results say so from then on."""
+        """Change when the gate closes, from the next staged edit on; prompt and results name the new policy."""
         self.settings = self.settings.with_policy(policy)
         self.gate.policy = policy
         self._publisher.check_gate()
@@ -261,7 +260,7 @@ class Session(DecisionService):
     # What happens elsewhere
 
     async def catch_up(self) -> None:
-        """Take in what another process wrote to this session; feedback among it gives the model the word."""
+        """Read the events that another process wrote to this session; feedback among them starts a turn."""
         fresh = await self.log.catch_up()
         changed = tuple({event.proposal for event in fresh if isinstance(event, ProposalDecided)})
         if changed:
@@ -273,7 +272,7 @@ class Session(DecisionService):
         await self._turns.claim_turns()
 
     async def disk_changed(self, paths: Collection[str]) -> tuple[Proposal, ...]:
-        """Re-base what waits onto files that changed on disk; returns the proposals that are different now."""
+        """Re-base pending proposals onto files that changed on disk; return the changed proposals."""
         changed = await asyncio.to_thread(self.ports.service.refresh, paths)
         await self._tell_changed(changed)
         return tuple(changed)
@@ -290,7 +289,7 @@ class Session(DecisionService):
         await self._turns.wait_until_idle()
 
     async def close(self) -> None:
-        """Stop what runs and wait for its records; the session can be opened again later, with what is queued."""
+        """Stop the running turn and wait until its events are stored; the session can be opened again later."""
         self.confirmations.withdraw()
         await asyncio.gather(self.aside.close(), self._turns.close())
 
@@ -309,7 +308,7 @@ class Session(DecisionService):
         )
 
     def _unfinished(self) -> AssistantMessage | None:
-        """The response of the running turn whose calls have not all come to a result."""
+        """Return the response of the running turn that has calls without a result."""
         state = self._turns.state
         return state.last_message if self.busy and state.unfinished_calls else None
 
@@ -322,7 +321,7 @@ class Session(DecisionService):
     # Decisions
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
-        """Record what was carried out; raises NotRecorded."""
+        """Record a decision that was carried out; raises NotRecorded."""
         try:
             await self._record(owner_session(result.proposal, self.id), event)
         except Exception as error:
@@ -332,7 +331,7 @@ class Session(DecisionService):
         await self._tell_changed(result.changed)
 
     async def _record(self, owner: str, event: ProposalDecided) -> None:
-        """Record a decision in the session that proposed, wherever that is open.
+        """Record a decision in the session that made the proposal, also if another process has that session open.
 
         A fork remembers proposals of the original as its own: then the words are for the model at hand. The store
         tells the fact to all others that remember it.
@@ -358,7 +357,7 @@ class Session(DecisionService):
     # Telling
 
     async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
-        """Say that the model does not see what the user has attached, if so."""
+        """Tell the user if the model does not see the attached images."""
         if images and not self.ports.model.profile.accepts_images:
             await self.notify_user(unseen_notice(images, self.ports.model.endpoint.model))
 

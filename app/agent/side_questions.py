@@ -1,4 +1,4 @@
-"""Side questions: what the user asks about a hunk while the gate is closed, answered outside the conversation.
+"""Side questions of the user about a hunk while the gate is closed, answered outside the conversation.
 
 Nothing here touches turns, gate or ladder. A question goes out by itself, beside whatever a turn does, with the
 tools of the session and no leave to call them; what comes back is shown and recorded for the user alone.
@@ -50,7 +50,8 @@ def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
 
 
 def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
-    """The file with the proposal in it, numbered, so many lines to each side of a hunk; of a deleted file, as it was.
+    """Return the numbered file with the proposal applied, `lines` lines to each side of a hunk; of a deleted file,
+    the old one.
 
     Without a hunk from the beginning of the file. As many lines as fit, those next to the hunk first.
     """
@@ -109,7 +110,7 @@ class SideRequest:
     """What was said in the thread before."""
 
     def payload(self, profile: Profile, *, tight: bool = False) -> Payload:
-        """The payload; `tight` leaves out as much as can be, for a server that has said that its context is full."""
+        """Return the payload; `tight` makes it as small as possible, for a server that reported a full context."""
         window = profile.context_window
         if not tight:
             for aside in self._asides():
@@ -176,7 +177,7 @@ class SideSubject:
 
     @property
     def hunks(self) -> int:
-        """How many the proposal has."""
+        """Return the number of hunks in the proposal."""
         return sum(len(change.hunks) for change in self.proposal.files)
 
 
@@ -259,7 +260,17 @@ class _Asked:
 
 
 class SideQuestions:
-    """The side questions of a session; one thread has at most one open question."""
+    """The side questions of a session; one thread has at most one open question.
+
+    Args:
+        log: Of the session.
+        session_id: The session's id.
+        ports: Returns the session's ports as of now.
+        requests: Prepares the session's requests.
+        project: Makes the payloads of the session's requests.
+        unfinished: Returns the response whose calls still run, if there is one.
+        publish: Takes the updates for the subscribers.
+    """
 
     def __init__(
         self,
@@ -271,17 +282,6 @@ class SideQuestions:
         unfinished: Callable[[], AssistantMessage | None],
         publish: Callable[[Update], None],
     ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            log: Of the session.
-            session_id: The session's id.
-            ports: Returns the session's ports as of now.
-            requests: Prepares the session's requests.
-            project: Makes the payloads of the session's requests.
-            unfinished: Returns the response whose calls still run, if there is one.
-            publish: Takes the updates for the subscribers.
-        """
         self._log = log
         self._session_id = session_id
         self._ports = ports
@@ -341,7 +341,7 @@ class SideQuestions:
             await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        """Stop what is out and wait for its records."""
+        """Stop all running questions and wait until their events are stored."""
         for question in tuple(self._places):
             self.stop(question)
         await self.wait_until_idle()
@@ -349,7 +349,7 @@ class SideQuestions:
     # What it is about
 
     def _look(self, place: ThreadAnchor) -> tuple[SideSubject, tuple[SideExchange, ...]]:
-        """The subject as it is now, and what was said in its thread; on a thread."""
+        """Return the subject in its present state and the earlier exchanges of its thread; runs on a thread."""
         ports = self._ports()
         proposal = ports.service.get(place.proposal)
         diff = next((one for one in ports.service.diffs(place.proposal) if one.change.path == place.path), None)
@@ -391,7 +391,8 @@ class SideQuestions:
             del self._out[question.uid], self._places[question.uid]
 
     async def _outcome(self, question: SideQuestion, request: SideRequest, asked: _Asked) -> SideAnswer:
-        """Send it and say what came of it; once more, with less, if the server says that its context is full."""
+        """Send the question and return the answer; try once more with less context if the server reports a full
+        one."""
         model = self._ports().model
         try:
             async with model.isolated() as apart:

@@ -71,7 +71,7 @@ class DebugFile:
         self._streaming = False
 
     def __call__(self, update: Update) -> None:
-        """Write what is to be known of an update."""
+        """Write a line about an update."""
         match update:
             case Recorded(event=RequestSent()):
                 self._sent, self._streaming = time.monotonic(), False
@@ -86,12 +86,12 @@ class DebugFile:
             self._write(update.event.type, update.event.time, facts)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write all buffered lines and close the file."""
         with suppress(OSError):
             self._file.close()
 
     def _facts(self, event: Event) -> dict[str, Any] | None:
-        """What there is to know of an event without what was said; None for one that is left out."""
+        """Return the facts of an event without any text of the conversation; None for an event that is not traced."""
         match event:
             case LadderMove():
                 return {"rung": event.rung, "move": event.move, "facts": event.facts}

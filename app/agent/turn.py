@@ -80,7 +80,7 @@ Cause = Literal["message", "feedback", "answer", "continue"]
 
 @dataclass(slots=True)
 class _Received:
-    """What a request has brought so far."""
+    """The part of a response received so far."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
@@ -106,7 +106,17 @@ class ConversationState:
 
 
 class Turn:
-    """Runs one turn of a session."""
+    """Runs one turn of a session.
+
+    Args:
+        conversation: What the turn reads and records.
+        model: Where its requests go.
+        executor: Runs the calls of its responses.
+        requests: Prepares its requests.
+        settings: Returns prompt and limits as of now.
+        interrupter: Stops the turn for the user.
+        publish: Takes the updates for the subscribers.
+    """
 
     def __init__(
         self,
@@ -118,17 +128,6 @@ class Turn:
         interrupter: Interrupter,
         publish: Callable[[Update], None],
     ) -> None:
-        """Run nothing yet.
-
-        Args:
-            conversation: What the turn reads and records.
-            model: Where its requests go.
-            executor: Runs the calls of its responses.
-            requests: Prepares its requests.
-            settings: Returns prompt and limits as of now.
-            interrupter: Stops the turn for the user.
-            publish: Takes the updates for the subscribers.
-        """
         self._log = conversation.log
         self._gate = conversation.gate
         self._state = conversation.turn
@@ -146,7 +145,7 @@ class Turn:
         """Making room was tried since the last good response, whatever came of it."""
 
     async def run(self) -> None:
-        """Do what the ladder says until it says stop."""
+        """Carry out the ladder's decisions until it stops the turn."""
         await self._renew_tools()
         while True:
             state = self._ladder_state()
@@ -176,7 +175,7 @@ class Turn:
                     await self._request(closing=False)
 
     async def _renew_tools(self) -> None:
-        """Take in what tools there are now; they stay the same until the end of the turn."""
+        """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
             self._publish(PhaseChanged(Phase.WAITING, self._tools.awaited or "MCP servers"))
@@ -189,7 +188,7 @@ class Turn:
             told.cancel()
 
     def _unavailable(self, *, ends: bool = False) -> list[Event]:
-        """What to record of tools that can't be used: for the user once, for the model once in each turn."""
+        """Return the events about unavailable tools: one for the user, and one for the model in each turn."""
         events: list[Event] = [Notice(text=line, level="warning") for line in self._tools.new_notices()]
         sentences = [] if ends else [each.instruction for each in self._tools.unavailable if each.instruction]
         new = [sentence for sentence in sentences if sentence not in self._told_unavailable]
@@ -252,7 +251,7 @@ class Turn:
         return False
 
     async def _request(self, *, closing: bool) -> None:
-        """One request and the record of what came of it."""
+        """Send one request and record its outcome."""
         request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(Phase.REQUESTING))
         received = _Received()
@@ -288,7 +287,7 @@ class Turn:
         await self._record(message, received, *self._executor.cut_off_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
-        """The next request, recorded as sent; it says all that the log has before that record."""
+        """Return the next request, recorded as sent; it contains everything that the log has before that record."""
         facts = await self._requests.inputs(self._model, closing=closing)
         events = self._log.addressed()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
@@ -345,7 +344,7 @@ class Turn:
                     received.completed = update
 
     async def _stalled(self, received: _Received) -> None:
-        """Return once the user has the next word ready and nothing comes of the closing words any more.
+        """Return once the user's next message is ready and the closing response makes no progress any more.
 
         The proposal is on screen, and what the user says next matters more than what the model would have said.
         """
@@ -365,7 +364,7 @@ class Turn:
     def _partial(
         self, state: Literal["interrupted", "truncated"], received: _Received, started: float
     ) -> AssistantMessage | None:
-        """What had arrived of a response that will not be finished; None if there was nothing."""
+        """Return the received part of an unfinished response; None if nothing was received."""
         text, reasoning = "".join(received.text), "".join(received.reasoning)
         if not text and not reasoning:
             return None

@@ -1,4 +1,4 @@
-"""The running turn as a fold over the log: what the ladder needs to know, at constant cost per event."""
+"""State of the running turn as a fold over the log: the facts that the ladder needs, at constant cost per event."""
 
 import json
 from collections import Counter
@@ -103,7 +103,7 @@ class TurnState:
         return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
 
     def progress(self, step_limit: int) -> TurnProgress:
-        """Return the progress that the model is told when a turn reaches its limit."""
+        """Return the progress report for the model at the step limit of a turn."""
         step, effect = self._effect
         return TurnProgress(
             self.steps,

@@ -73,7 +73,7 @@ class OpenElsewhere(Exception):
 
 
 class _Spoken:
-    """Fold: calls `tell` for each message and decision of the user, whichever process it was made in."""
+    """Fold that calls `tell` for each message and decision of the user, whichever process it was made in."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -88,6 +88,14 @@ class Turns:
 
     Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
     before the door may not be true any more.
+
+    Args:
+        log: Of the session.
+        claim: The right to run turns of it.
+        make: Makes a turn that heeds the interrupter.
+        brief: Composes what the program tells the model at the beginning of a turn.
+        publish: Tells the subscribers.
+        owned: Called when the claim has become ours: no turn runs anywhere then, whatever the log says.
     """
 
     def __init__(
@@ -99,16 +107,6 @@ class Turns:
         publish: Callable[[Update], None],
         owned: Callable[[], None],
     ) -> None:
-        """No turn runs yet.
-
-        Args:
-            log: of the session.
-            claim: the right to run turns of it.
-            make: makes a turn that heeds the interrupter.
-            brief: composes what the program tells the model at the beginning of a turn.
-            publish: tells the subscribers.
-            owned: called when the claim has become ours: no turn runs anywhere then, whatever the log says.
-        """
         self._log = log
         self._claim = claim
         self._make = make
@@ -257,7 +255,7 @@ class Turns:
             await asyncio.wait(running)
 
     async def close(self) -> None:
-        """Stop what runs and wait for its records; what is queued stays so."""
+        """Stop the running turn and wait until its events are stored; queued messages stay queued."""
         self._closing = True
         if self.is_busy:
             self._interrupter.stop()
@@ -299,7 +297,7 @@ class Turns:
             await self._begin("message", *self._queue.message_events(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
-        """Open the gate and start a turn: what the user did and what the model has to know are one record."""
+        """Open the gate and start a turn; the user's action and the notes for the model are stored together."""
         if self._closing:
             await self._log.append(*events)
             return
@@ -315,7 +313,7 @@ class Turns:
             self._starting = False
 
     async def _go_on(self) -> None:
-        """Let the model go on, with what is queued if anything is."""
+        """Start a turn with the queued messages, or continue without any."""
         queued = self._queue.message_events()
         await self._begin("message" if queued else "continue", *queued)
 
@@ -351,7 +349,7 @@ class Turns:
         self._publish(SessionFailed(message))
 
     async def _follow(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
-        """After a turn: the feedback that came meanwhile, else what is queued.
+        """Start the next turn after one has ended: with feedback that came during it, else with queued messages.
 
         After one that the user stopped (it `heeds` no feedback then), only what was said since: the queue was taken
         back with the stop.

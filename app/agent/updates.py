@@ -1,4 +1,4 @@
-"""What a running session tells its subscribers: the screen, and `signoff run`."""
+"""Updates that a running session sends to its subscribers: the screen, and `signoff run`."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequested:
-    """A tool must not go on before the user has said yes: `Session.confirm(key, answer)` answers."""
+    """A tool waits for the user's permission: answer with `Session.confirm(key, answer)`."""
 
     key: str
     call: str
@@ -154,7 +154,7 @@ class TemplateRead:
 
 @dataclass(frozen=True, slots=True)
 class SessionFailed:
-    """Something went wrong that is in no event, such as a store that cannot be written."""
+    """A failure that no event records, such as a store that cannot be written."""
 
     message: str
 
@@ -204,7 +204,7 @@ def merge_updates(updates: Iterable[Update]) -> list[Update]:
 
 
 def _stream(update: Update) -> Hashable:
-    """What an update is a piece of; something of its own if it stands alone."""
+    """Return the key of the stream that an update continues; a unique one for an update that stands alone."""
     match update:
         case TextStreamed() | ReasoningStreamed():
             return (type(update),)

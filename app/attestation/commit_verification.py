@@ -4,14 +4,19 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
+from time import time
 
 from app.attestation.review_notes import StatementNotes
-from app.attestation.review_policy import ReviewPolicy
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, allowed_signers, committed_policy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
 from app.attestation.statement import HunkDigests, ReviewedFile, SignedReview, StatementError, hunk_digests
-from app.git.blobs import BlobPair, TreeEntry, parse_raw_diff
+from app.git.blobs import BlobPair, TreeEntry, git_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
+from app.proposals.values.record_entries import blob_id
+from app.sandbox.captured_changes import Leaf, PathChange
+from app.text.plural import plural
 
 _PASSED = "passed"
 _ROUNDS = 256
@@ -26,7 +31,7 @@ _MOST_REFUSED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class AcceptedReview:
-    """A review whose signature is of an allowed key, and that meets the policy."""
+    """A review that is signed by an allowed key and meets the policy."""
 
     signer: str
     """The principal of the key."""
@@ -68,7 +73,7 @@ class CommitVerification:
 
     @property
     def covered(self) -> bool:
-        """Return whether all that the policy asks is there."""
+        """Return whether the policy is met."""
         return bool(self.exempt) or all(file.covered for file in self.files)
 
 
@@ -91,7 +96,8 @@ class _Change:
 
 
 class _ChainSearch:
-    """How far the search for reviews of a change has come: from its end back; of a removal, from its start on."""
+    """State of the search for reviews of a change: backwards from its result; for a removal, forwards from its
+    base."""
 
     def __init__(self, change: _Change) -> None:
         self.path = change.pair.path
@@ -159,7 +165,7 @@ class CommitVerifier:
         return verified
 
     def reviews_of(self, base: str, tip: str) -> list[FileVerification]:
-        """Return by which reviews what lies between two commits or trees is covered, file by file."""
+        """Return, file by file, the reviews that cover the difference between two commits or trees."""
         self._repository = self._identity(tip)
         changes = [_Change(pair, (pair.before,)) for pair in self._difference(base, tip)]
         self._look_up_chains(changes)
@@ -210,7 +216,8 @@ class CommitVerifier:
         return frozenset(repository_roots(self._borrowed, tip))
 
     def _changes(self, commit: _Commit) -> list[_Change]:
-        """Return what a commit changes itself: a merge, what git would not have made of its parents."""
+        """Return the changes that a commit makes itself: for a merge, those that git would not have made of its
+        parents."""
         if not commit.parents:
             return [_Change(pair, (pair.before,)) for pair in self._difference("--root", commit.name)]
         first, *others = commit.parents
@@ -366,7 +373,7 @@ class CommitVerifier:
                 yield AcceptedReview(signer, key, review, file)
 
     def _missing(self, review: SignedReview) -> str:
-        """Return what the policy asks and a review does not have; empty if nothing."""
+        """Return the requirement of the policy that a review does not meet; empty if it meets all."""
         limit = self._policy.unseen_lines
         if limit is not None and (review.unseen_lines is None or review.unseen_lines > limit):
             if review.unseen_lines is None:
@@ -439,3 +446,41 @@ def _change_words(pair: BlobPair) -> str:
     if pair.after is None:
         return "its removal"
     return f"its mode {pair.before.mode} → {pair.after.mode}" if pair.before.blob == pair.after.blob else "its change"
+
+
+def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
+    """Check that others have approved the same changes, where the policy of HEAD asks for more than one person.
+
+    Args:
+        root: The workspace.
+        changes: What is about to be written.
+
+    Raises:
+        GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.
+    """
+    with BorrowedRepository(root) as borrowed:
+        if not (head := borrowed.resolve("HEAD")):
+            return
+        policy = committed_policy(borrowed, head)
+        lead = f"{borrowed.folder}/" if borrowed.folder else ""
+        wanted = [(change, policy.people_for(lead + change.path)) for change in changes]
+        if not (wanted := [(change, people) for change, people in wanted if people > 1]):
+            return
+        keys = SignatureVerifier(allowed_signers(borrowed, policy, head), policy.gpg_keys, time())
+        verifier = CommitVerifier(borrowed, policy, keys)
+        for change, people in wanted:
+            before, after = (
+                _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
+            )
+            others = verifier.signers_of(head, BlobPair(lead + change.path, before, after))
+            others.discard(borrowed.setting("user.email"))
+            if len(others) < people - 1:
+                missing = plural(people - 1 - len(others), "other person").replace("persons", "people")
+                raise GitFailed(
+                    f"{POLICY_PATH} asks for {people} people on {change.path}: {missing} must approve this change "
+                    "first. Sign your approval with `signoff push ID --sign`, and fetch theirs."
+                )
+
+
+def _entry(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> TreeEntry:
+    return TreeEntry(path, git_mode(leaf.mode, link=leaf.is_link), blob_id(leaf.data, borrowed.hash_name))

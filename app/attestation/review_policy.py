@@ -1,4 +1,4 @@
-"""The review policy of a repository: what must have been reviewed, by how many, under which conditions."""
+"""The review policy of a repository: which changes must be reviewed, by how many people, under which conditions."""
 
 import re
 import tomllib
@@ -17,7 +17,7 @@ POLICY_PATH = ".signoff/review-policy.toml"
 
 
 class PathRule(BaseModel):
-    """What is asked for some paths."""
+    """Requirements for some paths."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

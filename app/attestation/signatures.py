@@ -73,17 +73,16 @@ def user_allowed_signers() -> bytes:
 
 
 class SignatureVerifier:
-    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files."""
+    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files.
+
+    Args:
+        allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
+        gpg_keys: Fingerprints of gpg keys in the user's keyring.
+        time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
+            a statement says of its time, whoever made it could choose.
+    """
 
     def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
-        """Hold the allowed keys.
-
-        Args:
-            allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
-            gpg_keys: Fingerprints of gpg keys in the user's keyring.
-            time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
-                a statement says of its time, whoever made it could choose.
-        """
         self._when = f"-Overify-time={strftime('%Y%m%d%H%M%SZ', gmtime(time))}"
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}

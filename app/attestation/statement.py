@@ -51,7 +51,7 @@ class HunkDigests(_Strict):
 
 
 class ReviewedFile(_Strict):
-    """A file that a review let through."""
+    """A file that a review approved."""
 
     path: str
     """From the top of the repository, as a POSIX path."""
@@ -67,7 +67,7 @@ class ReviewedFile(_Strict):
 
 
 class ReviewOrigin(_Strict):
-    """Who proposed the change."""
+    """The author of the proposed change."""
 
     kind: str
     agent: str = ""
@@ -112,7 +112,7 @@ class SignedReview(_Strict):
 
 
 class ReviewPredicate(_Strict):
-    """What is said of the subjects."""
+    """The in-toto predicate: the reviews of the subjects."""
 
     repository: tuple[str, ...]
     """The name that the policy gives to the repository, or else its root commits."""

@@ -52,7 +52,7 @@ async def watch_workspace(workspace: Workspace) -> AsyncGenerator[None]:
 
 
 def _folders(workspace: Workspace) -> frozenset[Path]:
-    """What no ignore rule leaves out, and where git keeps the index and HEAD."""
+    """Return the folders that no ignore rule leaves out, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
     below = (workspace.root / path for path in islice(workspace.folders(), _MOST_FOLDERS))
@@ -98,7 +98,7 @@ class _CheckedProposal:
         return bool(self.why_not)
 
     def missing_check(self) -> tuple[CheckResult, ...]:
-        """What should have been run before an approval and can't be; nothing once that was said."""
+        """Return the required checks that cannot be run before an approval; empty once the user was told."""
         if self.refused:
             return ()
         self.refused = True
@@ -118,14 +118,26 @@ class _CheckedProposal:
         results = {name: one for name, one in self.results.items() if one.state.is_final}
         return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
+    def is_running(self) -> bool:
+        """Return whether anything runs; a task that is done is removed a moment later."""
+        return not all(task.done() for task in self.tasks)
+
     def cancel(self) -> None:
-        """End what runs."""
+        """Stop the running checks."""
         for task in self.tasks:
             task.cancel()
 
 
 class CheckFollower:
-    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop."""
+    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop.
+
+    Args:
+        runner: Runs them.
+        configured: The checks that are in force.
+        trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
+        chosen: The hunks that an approval of a proposal would name now.
+        publish: Takes what the checks of a proposal say whenever that has changed.
+    """
 
     def __init__(
         self,
@@ -135,14 +147,6 @@ class CheckFollower:
         chosen: Callable[[Proposal], Chosen],
         publish: Callable[[ProposalChecks], None],
     ) -> None:
-        """
-        Args:
-            runner: Runs them.
-            configured: The checks that are in force.
-            trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
-            chosen: The hunks that an approval of a proposal would name now.
-            publish: Takes what the checks of a proposal say whenever that has changed.
-        """
         self._runner = runner
         self._configured = configured
         self._trees = trees
@@ -234,7 +238,7 @@ class CheckFollower:
                 followed.cancel()
 
     def run_or_stop(self, proposal_id: str) -> bool:
-        """Run the checks of a proposal that were not run, or all again; stop those that are running.
+        """Run the checks of a proposal that were not run, or all again; stop them if they are running.
 
         Returns:
             Whether there is any of that to do.
@@ -242,7 +246,7 @@ class CheckFollower:
         followed = self._followed.get(proposal_id)
         if followed is None or followed.trees is None or not followed.results:
             return False
-        if followed.tasks:
+        if followed.is_running():
             followed.cancel()
             for name, result in followed.results.items():
                 if not result.state.is_final:
@@ -290,7 +294,8 @@ class CheckFollower:
         )
 
     async def _run_for_approval(self, proposal_id: str, followed: _CheckedProposal) -> set[str]:
-        """Run what has no result on the present bytes until they stay; the names of what ran."""
+        """Run checks without a result on the present bytes until the bytes stay the same; return the names of those
+        run."""
         ran: set[str] = set()
         if not followed.results:
             return ran
@@ -312,7 +317,7 @@ class CheckFollower:
             await asyncio.wait(self._tasks)
 
     def _begin(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
-        """Look at a proposal and run what runs by itself, in the place of what is done for it now.
+        """Examine a proposal and start its automatic checks; this replaces earlier work on it.
 
         Args:
             proposal_id: The proposal.
@@ -339,7 +344,7 @@ class CheckFollower:
             await self._run(proposal_id, followed, names)
 
     async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
-        """See which checks look at what would be written, which results are of just that, and if any can be run."""
+        """Find out which checks concern the proposal, which results are current, and whether any can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if matching_files(check, trees.files) is not None]
         # Results stay in place until all are known: a look that is cancelled must not lose them.

@@ -160,7 +160,7 @@ class CheckResult:
 
     @property
     def is_current(self) -> bool:
-        """Return whether it ran to its end on what an approval would leave."""
+        """Return whether it ended on exactly the bytes that an approval would leave."""
         return self.state.is_final and not self.stale
 
     def as_outdated(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
@@ -169,7 +169,7 @@ class CheckResult:
 
     @property
     def record_fact(self) -> CheckFact:
-        """Return what the record stores of it."""
+        """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         return CheckFact(name=self.name, state=self.state, words=self.summary, tree=tree, stale=self.stale)
 

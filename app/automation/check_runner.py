@@ -144,14 +144,14 @@ class CheckedTrees:
 
 
 class CheckRunner:
-    """Runs the checks of one workspace; for one event loop."""
+    """Runs the checks of one workspace; for one event loop.
+
+    Args:
+        sandbox: Gives the sandbox of the workspace.
+        workspace: The files that are checked.
+    """
 
     def __init__(self, sandbox: Callable[[], Sandbox], workspace: Workspace) -> None:
-        """
-        Args:
-            sandbox: Gives the sandbox of the workspace.
-            workspace: The files that are checked.
-        """
         self._sandbox = sandbox
         self._root = workspace.root
         self._trees = WorkspaceTrees(workspace)
@@ -261,7 +261,7 @@ class CheckRunner:
 
 @contextmanager
 def _report_progress(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
-    """Tell of a check while it runs, now and then; gives what takes the last line of its output."""
+    """Report the progress of a check now and then; yield a function that takes the last line of its output."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from app.config.settings import CheckTable
 from app.config.toml import parse_toml
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 _LARGEST = 256 * 1024
 _QUICK = ("lint", "typecheck", "type-check", "types", "check", "vet")
@@ -96,7 +97,7 @@ def _pre_commit(read: Read) -> Iterator[SuggestedCheck]:
 
 
 def _targets(source: str, names: Sequence[str], tool: str) -> Iterator[SuggestedCheck]:
-    """What the targets of a runner are for, by their names."""
+    """Suggest checks for the targets of a task runner, by their names."""
     for name in names:
         if name in _QUICK:
             yield _staged(source, name, f"{tool} {name}", seconds=120)

@@ -1,4 +1,4 @@
-"""Checks that run on a draft before it becomes a proposal; the model gets them in the result of its edit.
+"""Checks that run on a draft before it becomes a proposal; the model gets the findings with the result of its edit.
 
 They tell the model why its edits are red, in the result of the call that made them. They open no gate: whatever they
 say, the gate closes as it would without them, and what the model says about it is for the user.

@@ -206,7 +206,7 @@ class _HookQueue:
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def end(self) -> None:
-        """End what runs, and take nothing more."""
+        """Stop the running hook, and accept no more documents."""
         with self._lock:
             self._ended = True
             self._waiting.clear()
@@ -237,7 +237,7 @@ class _HookQueue:
             return None
 
     async def _run(self, document: bytes) -> str:
-        """Run the command once; returns what went wrong, empty if nothing."""
+        """Run the command once; return what went wrong, empty if nothing."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with self._lock:
@@ -272,7 +272,7 @@ class _HookQueue:
         return ""
 
     def _report(self, problem: str) -> None:
-        """Tell the user, once for the same thing in a row."""
+        """Report a problem to the user, only once if it repeats."""
         if problem != self._last_problem:
             self._last_problem = problem
             line = " ".join(

@@ -130,7 +130,7 @@ class WorkspaceTrees:
 
 
 def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
-    """Put files into an index, in whose format `gone` takes one out; git writes no blobs for it."""
+    """Write files to an index; `gone` is the index line that removes one. Git writes no blobs for it."""
     # First what is gone: a file may have made room for a folder, or a folder for a file.
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
     data = "".join(f"{blob or gone}\t{path}\0" for path, blob in by_kind).encode("utf-8", "surrogateescape")

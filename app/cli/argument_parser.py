@@ -402,7 +402,7 @@ def _name(argument: str) -> str:
 
 
 def _text(argument: str) -> str:
-    """An argument that is stored or sent, so that it has to be text."""
+    """Return an argument that is stored or sent; it must be valid text."""
     if any("\udc80" <= character <= "\udcff" for character in argument):
         raise argparse.ArgumentTypeError("this is not UTF-8 text")
     return argument

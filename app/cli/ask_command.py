@@ -77,7 +77,7 @@ async def _answered(session: Session, place: ThreadAnchor, question: str) -> Sid
 
 
 def _print(exchange: SideExchange, *, json: bool) -> int:
-    """The answer on standard output; what there is to say about it, and what it took, on standard error."""
+    """Print the answer on standard output, and remarks and usage on standard error."""
     question, answer = exchange.question, exchange.answer or SideAnswer(question="", proposal="")
     spent = TokenTotals().add(answer.usage)
     if json:

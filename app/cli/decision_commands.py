@@ -56,7 +56,7 @@ def _is_terminal(descriptor: int) -> bool:
 
 
 def _name_of(process: int) -> str:
-    """The name of a process; empty where the system does not tell it in a file."""
+    """Return the name of a process; empty where the system has no file for it."""
     with contextlib.suppress(OSError):
         return strip_unsafe(Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip())
     return ""
@@ -193,7 +193,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
 
 @contextlib.contextmanager
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
-    """Write what the user was shown; what has changed since only once it was looked at, or by force."""
+    """Allow a write only of what the user was shown; after a change it must be shown again, unless forced."""
     if force:
         runtime.service.refresh(proposal_paths(proposal))
     else:

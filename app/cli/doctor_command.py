@@ -1,4 +1,4 @@
-"""`signoff doctor`: finds out by small requests what the endpoint supports."""
+"""`signoff doctor`: examines with small requests what the endpoint supports."""
 
 import argparse
 import asyncio
@@ -68,7 +68,7 @@ def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
-    """The endpoint and what was found out of it; or why it was not asked, and how to name one."""
+    """Return the endpoint and its diagnosis, or an error that says why it was not asked."""
     settings = with_picked_model(runtime)
     try:
         if settings.has_endpoint and not settings.model:

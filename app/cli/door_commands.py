@@ -78,7 +78,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 
 
 def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
-    """Print what the user has to write into settings outside the workspace."""
+    """Print what the user must write into settings outside the workspace."""
     reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
         verb = (

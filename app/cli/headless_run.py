@@ -295,7 +295,7 @@ def _came_to(result: ToolResult) -> str:
 
 
 class _Stop:
-    """Ctrl-C and SIGTERM: the first stops the model and lets the session be written to its end, the next quits.
+    """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the next quits.
 
     Whoever sends SIGTERM does not wait for long, so neither does this.
     """
@@ -308,7 +308,7 @@ class _Stop:
             asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
 
     def repeat(self) -> None:
-        """Stop what has begun since the signal came."""
+        """Stop work that began after the signal."""
         if self.received:
             self._session.interrupt()
 
@@ -390,7 +390,7 @@ class _ProgressPrinter:
                 self._line("… making room in the context")
 
     def _announce_waiting(self, since: float, patience: float) -> None:
-        """After `patience` seconds without output say what is waited for; then at twice the interval each time."""
+        """Print what the command waits for after `patience` seconds without output, then at doubled intervals."""
         self._expected = asyncio.get_running_loop().call_later(patience, self._tell_waiting, since, patience)
 
     def _tell_waiting(self, since: float, patience: float) -> None:

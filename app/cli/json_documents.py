@@ -50,7 +50,7 @@ class MatchLine(JsonDocument):
 
 
 class FileRemarks(FileLine):
-    """A file, and everything that has to be known of it before it is decided on."""
+    """A file, with everything that must be known about it before a decision."""
 
     old_path: str
     """For a rename."""
@@ -286,7 +286,7 @@ class SessionLine(JsonDocument):
 
 
 class RepairLine(JsonDocument):
-    """A kind of repair of an imported history, or of what was left out of it."""
+    """A kind of repair of an imported history, or of omitted content."""
 
     what: str
     count: int
@@ -397,7 +397,7 @@ class BrokenEntryLine(JsonDocument):
 
 
 class MovedLine(JsonDocument):
-    """A file that no longer holds the bytes that were signed last."""
+    """A file that no longer contains the bytes that were signed last."""
 
     path: str
     proposal: str
@@ -440,7 +440,7 @@ class NotesDocument(JsonDocument):
 
 
 class SignedOriginLine(JsonDocument):
-    """Who proposed a change."""
+    """The author of a change."""
 
     kind: str
     agent: str
@@ -455,7 +455,7 @@ class SignedCheckLine(JsonDocument):
 
 
 class SignedReviewLine(JsonDocument):
-    """A decision, as the signed statement says."""
+    """A decision of a signed statement."""
 
     reviewer: str
     time: int

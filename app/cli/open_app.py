@@ -84,7 +84,7 @@ def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
 
 
 def _report_crash(report: str, log: Path) -> None:
-    """Keep the details of a crash to the user's own log, and say where they are."""
+    """Write the details of a crash to the user's log, and print where they are."""
     from app.ui.context.error_messages import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""
@@ -107,7 +107,7 @@ async def _open(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspa
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
     from app.cli.server_commands import demo_endpoint
-    from app.demo.sample_workspace import SAMPLE_CHECK, create_sample
+    from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())
     if workspace:

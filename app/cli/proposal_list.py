@@ -29,7 +29,7 @@ def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _print_cautions(proposal: "Proposal") -> None:
-    """Print what a reviewer has to know before an approval, a line each."""
+    """Print what a reviewer must know before an approval, a line each."""
     from app.proposals.text.file_warnings import all_cautions
 
     for path, words in all_cautions(proposal):

@@ -209,7 +209,8 @@ def _signed(entries: Sequence[RecordEntry]) -> dict[str, tuple[str, RecordEntry]
 
 
 def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -> list[tuple[str, RecordEntry]]:
-    """The files that no longer hold what was signed last, with the entry that says so."""
+    """Yield the paths whose content differs from the last signed version, each with the record entry of that
+    version."""
     disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)
     moved = []
     for path, (wanted, entry) in sorted(signed.items()):
@@ -283,7 +284,7 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.notes_setup import NotesSetup
+    from app.attestation.review_notes import NotesSetup
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.remotes import default_remote, remote_names
 

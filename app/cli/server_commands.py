@@ -39,7 +39,7 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
 
 
 def _check_streams() -> None:
-    """Raise CommandError if the host gave no pipes; put standard error where nobody minds, if there is none."""
+    """Raise CommandError if the host gave no pipes; send standard error to the null device if it is closed."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

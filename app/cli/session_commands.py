@@ -195,7 +195,7 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
 
 
 def _prune(runtime: OpenWorkspace, days: int) -> str:
-    """Remove what is older, and say how much that was."""
+    """Remove sessions older than `days`; return a sentence that says how much was removed."""
     from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
 
     if days < 0:

@@ -1,22 +1,29 @@
-"""`signoff verify`: whether the changes of commits were reviewed, from git alone."""
+"""`signoff verify`: prints whether the changes of commits were reviewed: text, JSON, annotations, SARIF, a badge."""
 
 import argparse
+import json
 import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-from app.attestation.range_verification import verify_range
-from app.cli.command_output import CommandError, ExitCode, check_folder
-from app.cli.verify_reports import print_annotations, print_badge, print_document, print_sarif, print_text
+from app.attestation.commit_verification import AcceptedReview, FileVerification
+from app.attestation.range_verification import VerifiedRange, verify_range
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    check_folder,
+    format_time,
+    print_error,
+    print_json,
+    print_line,
+)
+from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.git.run_git import GitFailed
-
-_PRINTERS = {
-    "text": print_text,
-    "json": print_document,
-    "github": print_annotations,
-    "sarif": print_sarif,
-    "badge": print_badge,
-}
+from app.text.plural import plural
+from app.text.safe_text import escape_unsafe
 
 
 def verify(arguments: argparse.Namespace) -> ExitCode:
@@ -46,3 +53,129 @@ def _time(day: str | None) -> float:
         return datetime.combine(date.fromisoformat(day), datetime.max.time(), UTC).timestamp()
     except ValueError as error:
         raise CommandError(f"{day!r} is no day; write it as 2026-01-31.", ExitCode.USAGE) from error
+
+
+_SHOWN = 7
+"""Digits of an id."""
+
+
+def print_text(verified: VerifiedRange) -> None:
+    """Print a line for each commit and each file of it."""
+    for commit in verified.commits:
+        mark = "✓" if commit.covered else "✗"
+        print_line(f"{mark} {commit.commit[:_SHOWN]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}")
+        for file in commit.files:
+            path = escape_unsafe(file.path, keep="")
+            print_line(f"  {'✗' if file.problem else '✓'} {path}: {_describe(file)}")
+    for name, reason in sorted(verified.refused.items()):
+        print_error(f"Statement {name[:_SHOWN]} does not count: {reason}.")
+    print_line(verified.summary)
+
+
+def print_document(verified: VerifiedRange) -> None:
+    """Print it as JSON."""
+    print_json(
+        CommitVerificationDocument(
+            base=verified.base,
+            tip=verified.tip,
+            policy=verified.policy,
+            covered=verified.covered,
+            commits=[VerifiedCommitLine.model_validate(commit) for commit in verified.commits],
+            refused=dict(verified.refused),
+        )
+    )
+
+
+def print_annotations(verified: VerifiedRange) -> None:
+    """Print workflow commands of GitHub Actions, which it shows at the lines.
+
+    https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+    """
+    for path, line, message in _findings(verified):
+        place = _escape(path).replace(":", "%3A").replace(",", "%2C")
+        print_line(f"::error file={place}{f',line={line}' if line else ''},title=Not reviewed::{_escape(message)}")
+    print_line(verified.summary)
+
+
+def print_sarif(verified: VerifiedRange) -> None:
+    """Print SARIF 2.1.0: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html."""
+    results = [
+        {
+            "ruleId": "not-reviewed",
+            "level": "error",
+            "message": {"text": message},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": quote(path.encode("utf-8", "surrogateescape"))},
+                        **({"region": {"startLine": line}} if line else {}),
+                    }
+                }
+            ],
+        }
+        for path, line, message in _findings(verified)
+    ]
+    rule = {"id": "not-reviewed", "shortDescription": {"text": "A change that no review covers"}}
+    _print_data(
+        {
+            "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+            "version": "2.1.0",
+            "runs": [{"tool": {"driver": {"name": "signoff", "rules": [rule]}}, "results": results}],
+        }
+    )
+
+
+def print_badge(verified: VerifiedRange) -> None:
+    """Print the JSON of a badge, as https://shields.io/badges/endpoint-badge reads it."""
+    covered = sum(commit.covered for commit in verified.commits)
+    _print_data(
+        {
+            "schemaVersion": 1,
+            "label": "reviewed",
+            "message": f"{covered} of {plural(len(verified.commits), 'commit')}",
+            "color": "brightgreen" if verified.covered else "red",
+        }
+    )
+
+
+def _print_data(data: dict[str, Any]) -> None:
+    print_line(json.dumps(data, indent=2))
+
+
+def _findings(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
+    """Yield each uncovered place: the path, the line from 1 or 0 for the whole file, a sentence."""
+    for commit in verified.commits:
+        for file in commit.files:
+            for line in file.lines or [0] if file.problem else ():
+                yield file.path, line, f"{commit.commit[:_SHOWN]}: {file.problem} not reviewed."
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _describe(file: FileVerification) -> str:
+    if file.problem:
+        lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
+        return f"{file.problem}{lines} not reviewed"
+    if not file.reviews:
+        return "no review asked"
+    told = dict.fromkeys(_describe_review(one) for one in file.reviews)
+    return f"reviewed by {'; '.join(told)}{', on another base' * file.rebased}"
+
+
+def _describe_review(one: AcceptedReview) -> str:
+    review = one.review
+    unseen = f", {plural(review.unseen_lines, 'line')} unseen" if review.unseen_lines else ""
+    checks = "".join(f", {check.name} {check.state}" for check in review.checks)
+    by = f" from {review.origin.model or review.origin.agent}" if review.origin.model or review.origin.agent else ""
+    return f"{one.signer} at {format_time(review.time)} ({review.proposal}{by}{unseen}{checks})"
+
+
+_PRINTERS = {
+    "text": print_text,
+    "json": print_document,
+    "github": print_annotations,
+    "sarif": print_sarif,
+    "badge": print_badge,
+}

@@ -77,7 +77,7 @@ class ConfigError(Exception):
 
 
 def _as_tuple(value: Any) -> Any:
-    """One pattern may stand alone."""
+    """Return the value as a tuple; a single pattern may be given without a list."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -208,7 +208,7 @@ class Settings(BaseModel):
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """Return what the user sets of the endpoint's profile, the wire and the context window included."""
+        """Return the user's settings for the endpoint's profile, with the wire and the context window."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
@@ -257,7 +257,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes:
-    """What is in a file; raises OSError, also for a pipe or a device, of which there may never be an end."""
+    """Return the bytes of a file; raises OSError, also for a pipe or a device."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return path.read_bytes()
@@ -420,7 +420,7 @@ def _inline(table: Mapping[str, Any]) -> Any:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Put new content in the place of a file, or of the one that a link leads to, in one step."""
+    """Replace a file, or the target of a link, in one step."""
     import tempfile
 
     target = path.resolve()

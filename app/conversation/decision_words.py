@@ -1,4 +1,4 @@
-"""How a decision is told to the model: facts in the program's words, feedback in the user's own."""
+"""Words that tell the model about a decision: facts from the program, feedback as the user's own words."""
 
 from collections.abc import Iterable, Sequence
 
@@ -83,7 +83,7 @@ def _headline(decided: ProposalDecided) -> str:
 
 
 def format_hunks(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
-    """A line for each hunk: whether it landed, why not, and what the file reads there now.
+    """Return a line for each hunk: whether it was applied, why not, and the present text of the file there.
 
     `on_disk` is for hunks that were on disk before they were decided on.
     """

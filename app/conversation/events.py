@@ -19,7 +19,7 @@ from app.proposals.values.origin import Origin
 
 
 class EventSource(StrEnum):
-    """Who said or did what an event records."""
+    """The author of an event: user, model, tool or program."""
 
     USER = "user"
     MODEL = "model"
@@ -28,7 +28,7 @@ class EventSource(StrEnum):
 
 
 class Audience(StrEnum):
-    """Who gets to know it: only a text that is for both goes into payloads."""
+    """Who may read an event's text: only a text for both goes into payloads."""
 
     USER = "user"
     BOTH = "both"
@@ -55,7 +55,7 @@ class EventBase(EventValue):
 
     @property
     def route(self) -> str:
-        """Return from whom to whom it goes, for the user: `signoff → model`."""
+        """Return sender and receiver, for the user: `signoff → model`."""
         return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
 
 
@@ -63,7 +63,7 @@ _NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "
 
 
 class ThreadAnchor(NamedTuple):
-    """What a side thread is about."""
+    """The proposal, file and hunk that a side thread is about."""
 
     proposal: str
     path: str
@@ -95,13 +95,13 @@ class SideQuestion(EventBase):
 
     @property
     def subject(self) -> str:
-        """What it is about, in words: `hunk 2 of P7 in a.py`."""
+        """Return the subject in words: `hunk 2 of P7 in a.py`."""
         hunk = f"hunk {self.number} of " if self.number else ""
         return f"{'lines of ' if self.picked else ''}{hunk}{self.proposal} in {self.path}"
 
 
 class SideAnswer(EventBase):
-    """What came of a side question."""
+    """The model's answer to a side question, or why there is none."""
 
     type: Literal["side_answer"] = "side_answer"
     source: Literal[EventSource.MODEL] = EventSource.MODEL
@@ -128,7 +128,7 @@ class SideExchange:
 
     @property
     def answered(self) -> str:
-        """What the model said; empty if nothing."""
+        """Return the model's answer; empty if there is none."""
         return self.answer.text.strip() if self.answer is not None else ""
 
 
@@ -159,7 +159,7 @@ def side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
 
 
 class Invocation(EventValue):
-    """How the user called a custom command, which became the message."""
+    """The custom command that the user called, and its arguments; its text became the message."""
 
     typed: str
     model: str = ""
@@ -169,7 +169,7 @@ class Invocation(EventValue):
 
 
 class UserMessage(EventBase):
-    """Something the user typed, or had a command of their own say."""
+    """A message that the user typed, or the text of a custom command that they called."""
 
     type: Literal["user_message"] = "user_message"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -180,12 +180,12 @@ class UserMessage(EventBase):
 
     @property
     def typed(self) -> str:
-        """What the user typed."""
+        """Return the text as the user typed it."""
         return self.command.typed if self.command else self.text
 
 
 class MessageQueued(EventBase):
-    """Something the user typed while a turn ran; it is said, as a `UserMessage`, once that is over."""
+    """A message that the user typed while a turn ran; it is sent as a `UserMessage` after that turn."""
 
     type: Literal["message_queued"] = "message_queued"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -196,12 +196,12 @@ class MessageQueued(EventBase):
 
     @property
     def typed(self) -> str:
-        """What the user typed."""
+        """Return the text as the user typed it."""
         return self.command.typed if self.command else self.text
 
 
 class QueueTaken(EventBase):
-    """Queued messages wait no longer: they were said, or the user took them back to change them."""
+    """Queued messages left the queue: they were sent, or the user took them back to edit them."""
 
     type: Literal["queue_taken"] = "queue_taken"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -378,7 +378,7 @@ class ProposalStaged(EventBase):
 
 
 class Decision(StrEnum):
-    """What was done with a proposal, by the user."""
+    """The kind of a decision on a proposal."""
 
     APPROVED = "approved"
     """Everything that was pending in it was written."""
@@ -426,7 +426,7 @@ Spoken = UserMessage | Answer | ProposalDecided
 
 
 class CallDenied(EventBase):
-    """What the user said when they denied something that a call asked for. Without words there is no such event."""
+    """The user's words with a denial of a tool call; a denial without words makes no such event."""
 
     type: Literal["call_denied"] = "call_denied"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -497,7 +497,7 @@ class TurnEnded(EventBase):
 
 
 class LadderMove(EventBase):
-    """What the decision ladder decided in a turn, and on what."""
+    """A decision of the ladder in a turn, and the facts that it was based on."""
 
     type: Literal["ladder_move"] = "ladder_move"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM

@@ -84,7 +84,7 @@ class EventLog:
         self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
 
     async def append(self, *events: Event) -> tuple[Event, ...]:
-        """Write what was deferred and a batch in one go, and return the batch as stored.
+        """Store deferred events and a batch at once; return the batch as stored.
 
         Batches are written one after the other, and what another process wrote before one comes into the view before
         it: the view has the order of the store. If the store refuses, its error passes through and nothing has
@@ -104,11 +104,11 @@ class EventLog:
         return stored[len(stored) - len(batch) :]
 
     async def catch_up(self) -> tuple[Event, ...]:
-        """Take in what another process wrote; returns what is new here."""
+        """Read the events that another process has written; return them."""
         return self.extend(await self._sink.since(self.last))
 
     def extend(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
-        """Take in events that the store already holds; returns those that are new, in the order of their ids."""
+        """Add events that the store already holds; return the new ones, in the order of their ids."""
         fresh: list[Event] = []
         for event in sorted(foreign, key=_position):
             if event.id and self._holds(event.id):
@@ -140,7 +140,7 @@ def _position(event: Event) -> int:
 
 
 def _writable(event: Event) -> Event:
-    """The event, with what UTF-8 cannot hold replaced: a model may send half of a surrogate pair."""
+    """Return the event with characters that UTF-8 cannot hold replaced: a model may send half of a surrogate pair."""
     try:
         event.model_dump_json()
     except ValueError:

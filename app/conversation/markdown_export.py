@@ -72,7 +72,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 
 
 def _images(images: Sequence[Image]) -> str:
-    """A line for each: what it is, and by which hash it is stored."""
+    """Return a line for each image: its description and the hash under which it is stored."""
     lines = [
         f"- image {quoted_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
     ]

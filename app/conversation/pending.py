@@ -45,12 +45,13 @@ class PendingProposals:
 
     @property
     def denials_in_row(self) -> int:
-        """Whole proposals of the model denied since the user last approved one; patches of the user's don't count."""
+        """Return how many whole proposals of the model were denied since the last approval; patches of the user don't
+        count."""
         return len(self._row)
 
     @property
     def pending(self) -> tuple[PendingProposal, ...]:
-        """Return what the user has still to decide."""
+        """Return the proposals that the user has still to decide."""
         return tuple(self._waiting.values())
 
     def denials_with(self, events: Iterable[Event]) -> int:

@@ -24,6 +24,6 @@ def count_done(todos: Sequence[Todo]) -> int:
 
 
 def current_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return what the model is doing, or else what comes next; None if nothing is left."""
+    """Return the item that the model is working on, or else the next one; None if all are done."""
     left = [todo for todo in todos if todo.status != "completed"]
     return next((todo for todo in left if todo.status == "in_progress"), left[0] if left else None)

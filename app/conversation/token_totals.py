@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 class TokenTotals(NamedTuple):
-    """Tokens of several requests, as their servers counted them, and what they cost."""
+    """Tokens of several requests, as their servers counted them, and their cost."""
 
     input: int = 0
     """Tokens read, those from a cache too."""

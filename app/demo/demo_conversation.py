@@ -158,7 +158,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
 
 
 def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
-    """The turn that goes on behind `notes`: the last one, or a new one that they, or the user, open."""
+    """Return the turn that continues after `notes`: the last one, or a new one that they, or the user, begin."""
     turn = turns[-1]
     if turn.steps and (by_user or any(map(is_decision, notes)) or (notes and not turn.steps[-1].calls)):
         turns.append(turn := DemoTurn())
@@ -356,6 +356,6 @@ def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
 
 
 def _continues(turn: DemoTurn) -> bool:
-    """Whether `turn` goes on with what was asked before: feedback on a denial, a decision alone, or "continue"."""
+    """Return whether `turn` continues an earlier request: feedback on a denial, a decision alone, or "continue"."""
     kind, denied = read_intent(turn.text).kind, turn.has_note("denied")
     return not turn.text or kind == "continue" or (denied and (kind == "other" or turn.has_note("own_words")))

@@ -215,7 +215,7 @@ def _matching_files(task: DemoTask) -> list[str]:
 
 
 def _overview(paths: list[str]) -> list[str]:
-    """The files that tell most about a project."""
+    """Return the files that say most about a project."""
     first = [path for path in paths if PurePosixPath(path).name in ("README.md", "pyproject.toml", "package.json")]
     code = [path for path in paths if path.endswith((".py", ".ts", ".js", ".go", ".rs")) and "test" not in path]
     return list(dict.fromkeys(first + sorted(code, key=lambda path: (path.count("/"), path)) or paths))[

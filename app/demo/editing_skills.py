@@ -58,7 +58,7 @@ def find_bug(sources: Mapping[str, str]) -> TideBug | None:
 
 
 def styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
-    """Ways to mend it, best first: what the feedback asks for, then variations of it."""
+    """Yield ways to mend the bug, best first: the one that the feedback asks for, then variations of it."""
     asked = FixStyle()
     for words in feedback:
         asked = _follow(words, asked, bug)
@@ -72,7 +72,7 @@ def styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
 
 
 def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
-    """`style`, changed as one piece of feedback says; what the words don't speak of stays, but for being small."""
+    """Return `style` changed by one piece of feedback."""
     asked, refused = set[str](), set[str]()
     for key, way in _WAYS.items():
         no = r"(?P<no>(?:no|not|without|don't|drop|remove)\b[^.;,\n]{0,16})?"
@@ -145,7 +145,7 @@ def ask_for_another_way(task: DemoTask) -> DemoReply:
 
 
 def _cited(task: DemoTask, then: str) -> str:
-    """The user's last feedback, quoted, and what follows from it."""
+    """Return the user's last feedback as a quote, and what follows from it."""
     if not task.feedback:
         return ""
     quoted = "\n".join(f"> {line}".rstrip() for line in task.feedback[-1].splitlines())
@@ -217,7 +217,7 @@ def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
 
 
 def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
-    """Read the tests, then what they import, then other code; None when enough was read."""
+    """Return the next reads: tests, then what they import, then other code; None when enough was read."""
     findings = task.findings
     code = [path for path in paths if path.endswith(".py")]
     tests = [path for path in code if PurePosixPath(path).name.startswith("test_")][: _MOST_FILES // 2]

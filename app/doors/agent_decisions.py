@@ -202,7 +202,7 @@ def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
 
 
 def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
-    """The text: first the state, then the user's words, whole, then each hunk with the file's text around it.
+    """Return the report for the agent: the state, the user's words, then each hunk with the text around it.
 
     Args:
         proposal: As it stands now.
@@ -259,7 +259,7 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
 
 
 def _groups(proposal: Proposal) -> Iterable[str]:
-    """`hunks 1 and 3 written`, `2 denied`, `logo.png written`; what is decided as a whole has no number."""
+    """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a whole-file decision has no number."""
     noun = "hunk"
     for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)

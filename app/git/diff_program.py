@@ -82,7 +82,7 @@ def _of_git(whose: str, environment: Mapping[str, str]) -> str:
 
 
 def _absolute(environment: Mapping[str, str]) -> str:
-    """Where programs are looked for, but for folders named relatively, which may be the workspace's."""
+    """Return PATH without relative folders, which may be in the workspace."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if Path(folder).is_absolute())
 
@@ -130,7 +130,7 @@ async def run_external_diff(
 
 
 def _laid_out(folder: Path, sides: DiffSides) -> tuple[Path, list[str]]:
-    """Where the program works, and its arguments."""
+    """Write both sides to files; return the working folder of the program and its arguments."""
     here = folder / "here"
     here.mkdir()
     old, new = _side(folder / "old", sides.path, sides.old), _side(folder / "new", sides.path, sides.new)

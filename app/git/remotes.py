@@ -39,7 +39,7 @@ class FetchTarget:
 
 
 def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
-    """Return what a reference, a range, a pull request's address or a remote with a reference means.
+    """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
 
@@ -141,7 +141,7 @@ _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true
 
 
 def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
-    """What the address of a pull request or of a commit stands for; None if it is none."""
+    """Return the fetch target for the web address of a pull request or commit; None for any other text."""
     if not re.match(r"https?://", name):
         return None
     page = urlsplit(name)

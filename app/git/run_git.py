@@ -85,7 +85,7 @@ def error_sentence(said: bytes) -> str:
 
 
 def _program(environment: Mapping[str, str]) -> str:
-    """Git by its full name, so that a folder named relatively, which may be the workspace, has no say in it."""
+    """Return the full path of git, so that a relative folder in PATH, which may be the workspace, is not used."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
     if found is None:
@@ -107,7 +107,7 @@ _SECONDS = 5.0
 
 @cache
 def git_identity(root: Path) -> str:
-    """`NAME <EMAIL>` of whoever would author a commit in a folder; the account's name where git does not say.
+    """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
 
     It is the text of whoever wrote the configuration: make it visible before it reaches a screen.
     """

@@ -54,7 +54,8 @@ def read_format(data: bytes) -> ImageFormat:
 
 
 def _png(data: bytes) -> tuple[int, int]:
-    """From the first chunk; the last one has to be there (https://www.w3.org/TR/png-3/#5Chunk-layout)."""
+    """Return the size in the first chunk; the last chunk must be there
+    (https://www.w3.org/TR/png-3/#5Chunk-layout)."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise IndexError

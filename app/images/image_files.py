@@ -115,7 +115,7 @@ class ImageFiles:
         return ""
 
     def _read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
-        """Where the file is, and its bytes; raises OSError, WorkspaceError."""
+        """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError."""
         path, outside = self._located(path)
         if not outside:
             read = self._workspace.read_head if head else self._workspace.read

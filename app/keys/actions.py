@@ -1,4 +1,4 @@
-"""All that a key, the palette, a slash command or the help screen can name.
+"""All actions of keys, the palette, slash commands and the help screen.
 
 Bindings, footer, command palette, help and the documentation are made from `ACTIONS`: a key that is not listed here
 does not exist. Destructive actions are never `priority`, so that no other widget gives them a key by accident.

@@ -135,7 +135,7 @@ def _split(keys: str) -> tuple[str, ...]:
 
 
 def _name_of(sign: str) -> str:
-    """What Textual calls the key of a sign."""
+    """Return Textual's name for the key of a character."""
     from textual.keys import KEY_NAME_REPLACEMENTS
 
     name = unicodedata.name(sign, sign).lower().replace("-", "_").replace(" ", "_")
@@ -159,7 +159,8 @@ def _check_key(action_id: str, key: str) -> None:
 
 
 def _told_apart(key: str) -> str:
-    """The plain key that reaches an app for this one on some terminal; the key itself if it has bytes of its own.
+    """Return the plain key that reaches an app for this one on some terminals; the key itself if it has its own
+    bytes.
 
     Without the kitty protocol a terminal sends Ctrl+M as Enter, and drops most modifiers of keys without a letter.
     """

@@ -1,4 +1,4 @@
-"""`python -m signoff`: what child processes are started with."""
+"""`python -m signoff`: the command of child processes."""
 
 from . import main
 

@@ -36,7 +36,7 @@ class AgentPipes:
         _thread.start_new_thread(self._wait_for_parent, ())
 
     def needs_no_denial(self) -> None:
-        """Let the agent go on if the hook fails: nothing is at stake."""
+        """Let the agent go on if the hook fails: this call needs no denial."""
         os.write(self._answers, _HARMLESS)
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
@@ -148,13 +148,13 @@ def _run_child(
 
 
 def _write(stream: int, text: bytes) -> None:
-    """Write all of it: an agent ignores half an answer, and lets the call through."""
+    """Write the whole text: an agent ignores half an answer, and lets the call through."""
     while text:
         text = text[os.write(stream, text) :]
 
 
 def _number(arguments: Sequence[str], option: str, default: int) -> int:
-    """The value of an option; the child denies a call whose options are invalid."""
+    """Return the value of an option; the child denies a call whose options are invalid."""
     number = default
     for at, word in enumerate(arguments):
         name, equals, value = word.partition("=")

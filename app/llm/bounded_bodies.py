@@ -21,7 +21,7 @@ _RAW = -zlib.MAX_WBITS
 
 
 async def bound_body(response: httpx2.Response) -> None:
-    """A response hook of the HTTP client: replaces the body by one that raises `FileTooLarge` at its limit.
+    """Replace the body of a response by one that raises `FileTooLarge` at its limit (a hook of the HTTP client).
 
     It is text in UTF-8, whatever its type says: Python knows encodings that fail, or make no text of it.
 

@@ -50,17 +50,21 @@ from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
-    """Reads one response into its assembly."""
+    """Reads one response into its assembly.
+
+    Args:
+        decoder: The decoder of the wire.
+        reader: Tells the kind of a failure.
+    """
 
     def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureReader) -> None:
-        """`decoder` is the wire's, `reader` knows what failures mean."""
         self._assembly = assembly
         self._decoder = decoder
         self._reader = reader
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the model's part of the response is over, whatever the connection does."""
+        """Return whether the response is complete, whatever happens to the connection."""
         return self._assembly.finish_reason not in (None, "error")
 
     def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
@@ -152,7 +156,17 @@ _NONE: tuple[Any, ...] = ("none", {"type": "none"})
 
 
 class ModelClient:
-    """Client of one endpoint and model; learns the endpoint's capabilities while it works."""
+    """Client of one endpoint and model; learns the endpoint's capabilities while it works.
+
+    Args:
+        endpoint: Whom to talk to.
+        profile: What it honours, as far as it is known.
+        retry: When to send again.
+        timeouts: How long to wait.
+        cache: Keeps what is learned about the endpoint beyond this client's life.
+        another: Makes a client for the same endpoint with this model and effort, its own if that is empty.
+        trials: Makes the conversations with which the endpoint's chat template is checked; None: it is not.
+    """
 
     def __init__(
         self,
@@ -165,17 +179,6 @@ class ModelClient:
         another: "Callable[[str, str], ModelClient] | None" = None,
         trials: TrialBuilder | None = None,
     ) -> None:
-        """Nothing is sent yet.
-
-        Args:
-            endpoint: whom to talk to.
-            profile: what it honours, as far as it is known.
-            retry: when to send again.
-            timeouts: how long to wait.
-            cache: keeps what is learned about the endpoint beyond this client's life.
-            another: makes a client for the same endpoint with this model and effort, its own if that is empty.
-            trials: makes the conversations with which the endpoint's chat template is checked; None: it is not.
-        """
         self.endpoint = endpoint
         self._another = another
         self._others: dict[tuple[str, str], ModelClient] = {}
@@ -210,7 +213,7 @@ class ModelClient:
         return [model.id for model in await self.list_models()]
 
     async def list_models(self) -> list[ListedModel]:
-        """The models on offer; learns what the list says of its own. Raises RequestError if there is none."""
+        """Return the models on offer and learn from the list about the current one. Raises RequestError."""
         self._listed = True
         try:
             models = await self._transport.fetch_models(wire_for(self.profile))
@@ -250,7 +253,7 @@ class ModelClient:
 
     @contextlib.asynccontextmanager
     async def isolated(self) -> AsyncGenerator["ModelClient"]:
-        """Return a client for the same endpoint that begins with what this one knows, and teaches it nothing.
+        """Return a client for the same endpoint with the present knowledge; what it learns stays with it.
 
         It tries once, and is as patient with a closing request as with any other; it is closed at the end.
         """
@@ -269,8 +272,8 @@ class ModelClient:
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
-        """Send what `build` makes of the profile, on a thread, and give out the response as it comes, at last
-        `Completed`.
+        """Send the payload that `build` makes for the profile (on a thread), and yield the response as it arrives, at
+        last `Completed`.
 
         The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
         closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.
@@ -321,7 +324,7 @@ class ModelClient:
             await self._pause(delay)
 
     async def _ask_list(self, payload: Payload, lessons: CorrectionTrial) -> bool:
-        """Before a request that is long or has images, learn what is taken; returns whether the images are not."""
+        """Learn the endpoint's limits before a long request or one with images; return whether images are refused."""
         if self._listed:
             return False
         long = self.profile.context_window is None and not payload.images and _is_long(payload)
@@ -335,12 +338,12 @@ class ModelClient:
         return unsure and not self.profile.accepts_images
 
     def _check_template(self) -> None:
-        """Begin to check the server's chat template, if that has to be and has not begun."""
+        """Start the check of the server's chat template if it is needed and has not started."""
         if self._trials is not None and self._template is None and self.profile.wire == "chat":
             self._template = asyncio.create_task(self._learn_template(self._trials))
 
     async def _learn_template(self, trials: TrialBuilder) -> TemplateChecked:
-        """Learn where the chat template keeps what the program says, if it says something new.
+        """Learn where the chat template keeps system messages, if the check found something new.
 
         What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
         """
@@ -416,7 +419,7 @@ class ModelClient:
         yield completed
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
-        """The response, if what came is one."""
+        """Return the response, if the received data is one."""
         if assembly.is_empty:
             limited = not _LIMITS.isdisjoint(fields)
             reason = assembly.finish_reason
@@ -431,18 +434,18 @@ class ModelClient:
         return completed
 
     def _priced(self, completed: Completed) -> Completed:
-        """With what it costs, where that is known."""
+        """Return it with its cost, where the price is known."""
         if completed.usage is None:
             return completed
         listed = Price.model_validate(self.profile.price) if self.profile.price is not None else None
         return replace(completed, usage=with_cost(completed.usage, self.endpoint.price or listed))
 
     def _placed_in_vain(self) -> None:
-        """The model was told to call nothing and to say a few words, and has done the opposite: many a chat template
-        drops a system message in mid-conversation without a word. From now on it stands where templates keep it.
+        """Learn that the instruction had no effect: the model was told to call no tool and did.
 
-        A model that calls on wherever it stands does not heed it. Then nothing is gained by a place in the user's
-        messages: what the program says is the system's again, and stays so.
+        Many chat templates drop a system message in mid-conversation. From now on the instruction is placed where
+        templates keep it. A model that ignores it in every place is not given it in the user's messages: what the
+        program says stays a system message.
         """
         if self._heedless or self.profile.rendered == self.profile.mid_system:
             # Where the server's own prompt has it, the model has read it.
@@ -455,7 +458,8 @@ class ModelClient:
             self._beliefs.learn(mid_system=placement)
 
     def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
-        """No finish reason usually means that the stream was cut; a server that never gives one is told by habit."""
+        """Return whether a response without a finish reason was cut; a server that never gives one is known by its
+        habit."""
         if any(call.invalid for call in assembly.calls()):
             return False
         if self.profile.finish_optional:
@@ -470,13 +474,13 @@ class ModelClient:
         return True
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
-        """A response has come: keep what made it possible."""
+        """Keep the corrections that made the response possible."""
         changes, corrections = lessons.confirmed()
         self._beliefs.learn(**changes)
         return corrections
 
     def _note(self, failure: Failure, lessons: CorrectionTrial) -> None:
-        """Learn what needs no other request."""
+        """Learn from a failure without another request."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
             facts["tool_choice_none"] = "fails"

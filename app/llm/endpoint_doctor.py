@@ -19,7 +19,7 @@ from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.types import Completed, Endpoint, Payload, TextDelta
-from app.llm.wires.items import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
 from app.llm.wires.wire_registry import WIRES, wire_for
 from app.text.plural import plural
 
@@ -255,7 +255,7 @@ class Diagnosis:
 
 
 def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
-    """Return what was learned of an endpoint, since when, and how to override it."""
+    """Return the learned facts of an endpoint, their date, and how to override them."""
     beliefs = valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
@@ -421,7 +421,7 @@ def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOut
 
 
 async def _mid_system(client: ModelClient) -> EndpointCheck:
-    """Whether an instruction in mid-conversation reaches the model: told a word to say, it says it.
+    """Check whether the model follows an instruction in mid-conversation: it is told a word to say.
 
     Taken without effect, it may have been dropped by the chat template: does the same work in another place?
     """
@@ -450,8 +450,8 @@ def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
 
 
 def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:
-    """What was found. An assumption that no check has confirmed gives way to what was believed before, and a
-    placement that merely works to the one that is known to be best for such a server."""
+    """Return the profile by the findings. Fields that no check has confirmed fall back to `given`, and a placement
+    that merely works to the one that is known to be best for such a server."""
     results = {check.name: check for check in checks}
     placement = results["mid_system"]
     if placement.ok is False:

@@ -25,10 +25,10 @@ _filling = threading.RLock()
 
 
 class _LaterPackage(SourceFileLoader):
-    """Loads of a package what is asked of it."""
+    """Module that imports attributes of its package on first access."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the package empty, with what fills it."""
+        """Leave the module empty; its attributes are imported on access."""
         package = module.__name__
         sources: dict[str, tuple[str, str]] | None = None
         ran = False
@@ -58,7 +58,7 @@ class _LaterPackages(MetaPathFinder):
     """Finds the SDK's packages."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """How to load the package; None for everything else, which is loaded as ever."""
+        """Return a module spec for the package; None for all others, which are imported normally."""
         if name == "openai" or f"{name}.".startswith(tuple(f"{one}." for one in _LATER)):
             spec = PathFinder.find_spec(name, path, target)
             if spec and spec.submodule_search_locations is not None and type(spec.loader) is SourceFileLoader:
@@ -68,12 +68,12 @@ class _LaterPackages(MetaPathFinder):
 
 
 def import_openai() -> ModuleType:
-    """Return the package `openai`, whose modules are loaded when they are used."""
+    """Return the package `openai`; its modules are imported when they are used."""
     return _import("openai", _CLIENT)
 
 
 def import_connections() -> None:
-    """Import what opens connections, with what it would import on the event loop for the first of them."""
+    """Import everything that opens connections, also what it would import on the event loop."""
     _import("httpcore2", _CONNECTIONS)
     importlib.import_module("httpcore2._backends.anyio")
     importlib.import_module("anyio._backends._asyncio")
@@ -92,7 +92,7 @@ def _import(package: str, names: Sequence[str]) -> ModuleType:
 
 
 def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
-    """The names that a package gives out from its own modules: each with the module and its name there.
+    """Return the names that a package re-exports, each with its module and its name there.
 
     An empty name there stands for the module itself. What is imported under a condition is not among them.
     """
@@ -128,7 +128,7 @@ _loading: "dict[bool, Future[Sdk]]" = {}
 
 
 def preload(*, encrypted: bool = True) -> "Future[Sdk]":
-    """Start to load the SDK and what connections need, if that has not begun; return at once.
+    """Start to load the SDK and everything that connections need, unless this has begun; return at once.
 
     Args:
         encrypted: the connection needs the certificates of the authorities: a tenth of a second and 2 MB.

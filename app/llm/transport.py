@@ -41,10 +41,13 @@ _PIECES = 64
 
 
 class BodyReader:
-    """Context manager that reads the pieces of a body in the background."""
+    """Context manager that reads the pieces of a body in the background.
+
+    Args:
+        pieces: May be of any size.
+    """
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
-        """`pieces` may be of any size."""
         self._pieces = pieces
         self._read: deque[bytes] = deque()
         """What was not taken yet; no queue of asyncio's, which costs as much as what is in a piece."""
@@ -68,7 +71,8 @@ class BodyReader:
         await asyncio.wait({self._reading})
 
     async def take(self) -> bytes:
-        """Return what has come since the last call, or comes next; empty at the end. Raises what reading raised."""
+        """Return the bytes received since the last call, or the next ones; empty at the end. Raises what reading
+        raised."""
         if time.thread_time() - self._since > _SLICE:
             await self._others.yield_to_others()
             self._since = time.thread_time()
@@ -113,14 +117,14 @@ class BodyReader:
 
 
 class OtherTasks:
-    """Gives the other tasks of the event loop precedence over what streams in."""
+    """Lets the other tasks of the event loop go before a stream."""
 
     def __init__(self) -> None:
         self._shortest = math.inf
         """Seconds that a turn took in which nobody did anything."""
 
     async def yield_to_others(self) -> None:
-        """Return once a turn of the loop shows that nobody has anything to do, or after a fair number of turns."""
+        """Return once no other task has work, or after a fair number of turns of the loop."""
         for _ in range(_TURNS):
             begun = time.thread_time()
             await asyncio.sleep(0)

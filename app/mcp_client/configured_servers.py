@@ -16,12 +16,12 @@ from pydantic import ValidationError
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
 from app.sandbox.environment import OWN_KEYS
-from app.sandbox.own_process import landlock_version
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.sandbox_mode import SandboxMode, landlock_version
 from app.text.safe_text import escape_unsafe
 from app.workspace import trust
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
@@ -60,7 +60,7 @@ class ServerDefinition:
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
     def with_overrides(self, table: ServerTable) -> "ServerDefinition":
-        """Return it with what the user's own table says besides."""
+        """Return the definition with the additions of the user's own table."""
         return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
 
     def expand_variables(self, environment: Mapping[str, str]) -> ServerTable:
@@ -209,7 +209,7 @@ def _reader(name: str) -> Callable[[bytes], Tables]:
 
 
 def _of_claude(root: str) -> Callable[[bytes], Tables]:
-    """Those of this project first: of two of one name they are meant."""
+    """Read Claude Code's tables; those of this project win over others of the same name."""
 
     def tables(content: bytes) -> Tables:
         values = json.loads(content)
@@ -220,7 +220,7 @@ def _of_claude(root: str) -> Callable[[bytes], Tables]:
 
 
 def _definition(name: str, values: Any, source: str) -> ServerDefinition:
-    """What these agents say of a server, as signoff says it; raises ValueError."""
+    """Return another agent's table as a definition of signoff; raises ValueError."""
     if not isinstance(values, dict):
         raise ValueError("it is no table")
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
@@ -276,7 +276,7 @@ def find_servers(
     *,
     of_workspace: Collection[str] = (),
 ) -> KnownServers:
-    """Read all files; blocks.
+    """Read the server tables of all configuration files; blocks.
 
     Args:
         own: The `[mcp.NAME]` tables.
@@ -312,7 +312,7 @@ def _own(name: str, table: ServerTable, *, theirs: bool) -> ServerDefinition:
 
 
 def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
-    """A server with what a table of the user's says besides, and a line where not all of that counts."""
+    """Return a server with the additions of the user's table, and a line if some of them don't count."""
     kept = table.model_fields_set & _HARMLESS if definition.of_workspace else table.model_fields_set
     left = ", ".join(sorted(table.model_fields_set - kept))
     adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(kept))))

@@ -51,7 +51,7 @@ _reading = threading.Lock()
 
 
 def load_certificates() -> ssl.SSLContext:
-    """The authorities that certify servers: read once for all of them, which are begun with at once, on threads."""
+    """Return the certificate authorities; they are loaded once, on threads."""
     with _reading:
         return _read_certificates()
 
@@ -174,7 +174,7 @@ class HttpConnection(Connection):
         return headers
 
     async def _refused(self, response: httpx2.Response) -> None:
-        """Take the error that stands in a refusal, or raise what it means."""
+        """Return the error in a refusal, or raise an exception for it."""
         challenge = response.headers.get("www-authenticate", "")
         wider = response.status_code == 403 and "insufficient_scope" in challenge
         if wider or response.status_code == 401:
@@ -219,7 +219,7 @@ class HttpConnection(Connection):
             await self._send(each)
 
     async def _hear_unasked(self) -> None:
-        """Hear what the server tells by itself, such as that its tools are others; many have no such stream."""
+        """Read the server's own messages, such as changed tools; many servers have no such stream."""
         pauses = iter(_PAUSES)
         pause: float | None = 0.0
         while pause is not None:
@@ -238,7 +238,7 @@ class HttpConnection(Connection):
 
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
-    """What goes wrong on the way, in a line."""
+    """Turn errors of the connection into ConnectionLost with one line."""
     try:
         yield
     except ResponseTooLarge as error:
@@ -259,7 +259,7 @@ def _is_address(url: str) -> bool:
 
 
 def _as_header(text: str) -> str:
-    """A text as a header takes it; one that no header takes as the protocol wants it, in Base64."""
+    """Return a text as a header value; Base64 in the protocol's form if no header takes it."""
     if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_IN_BASE64):
         return text
     return f"{_IN_BASE64}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
@@ -280,7 +280,7 @@ def _shown(url: str) -> str:
 
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """The body as it comes; raises ConnectionLost where it is packed, which nobody asked for."""
+    """Yield the body as it arrives; raises ConnectionLost for a compressed one, which was not requested."""
     if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise ConnectionLost("its answer is packed, which was not asked for")
     async for piece in response.aiter_raw():

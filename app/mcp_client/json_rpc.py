@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class RpcError(Exception):
-    """A message that is answered with an error; the text says what would be right."""
+    """An invalid message, which is answered with an error; the text says what would be right."""
 
     def __init__(self, code: int, text: str, *, id: Id | None = None, data: object = None) -> None:  # noqa: A002
         super().__init__(text)

@@ -52,7 +52,7 @@ class ConnectionLost(Exception):
 
 
 class SessionEnded(ConnectionLost):
-    """The server has forgotten the session; it did not do what it was asked."""
+    """The server has forgotten the session; it did not carry out the request."""
 
 
 class SignInNeeded(ConnectionLost):
@@ -131,7 +131,7 @@ class Connection(ABC):
             task.cancel()
 
     def _take(self, message: object, size: int) -> list[Message]:
-        """Take what has come; returns what is to be sent for it. Raises ConnectionLost for a flood."""
+        """Handle a received message; return the messages to send. Raises ConnectionLost for a flood."""
         messages = message if isinstance(message, list) else [message]
         if len(messages) > MOST_AT_ONCE:
             raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
@@ -143,7 +143,7 @@ class Connection(ABC):
         return [answer for each in unasked for answer in self._hear(each)]
 
     def _is_awaited(self, message: object) -> bool:
-        """Whether it is an answer that somebody waits for, who has it then."""
+        """Return whether it is an awaited answer, and deliver it."""
         if not isinstance(message, dict) or "method" in message:
             return False
         number = message.get("id")
@@ -155,7 +155,7 @@ class Connection(ABC):
         return True
 
     def _hear(self, message: object) -> list[Message]:
-        """Take a message that nobody waits for; returns what is to be sent for it."""
+        """Handle a message that is no answer; return the messages to send."""
         try:
             call = read_request(message)
         except RpcError as refusal:
@@ -180,7 +180,7 @@ class Connection(ABC):
                 return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": text}}
 
     def _lost(self, why: str) -> None:
-        """Nobody will be answered any more."""
+        """Fail all open requests with this reason."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(why))
@@ -190,11 +190,11 @@ class Connection(ABC):
 
     @abstractmethod
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
-        """Send a request; what comes back is given to `_take`, by then or later. Raises ConnectionLost."""
+        """Send a request; its answer goes to `_take`. Raises ConnectionLost."""
 
     @abstractmethod
     async def _send(self, message: Message) -> None:
-        """Send what is not answered. Raises ConnectionLost."""
+        """Send a message that gets no answer. Raises ConnectionLost."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -128,7 +128,7 @@ class McpServer:
 
     @property
     def startup_wait(self) -> str:
-        """Return what is awaited while it starts, and how long at most: `docs (up to 60 s)`."""
+        """Return what is awaited during the start, with the longest time: `docs (up to 60 s)`."""
         return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
@@ -200,7 +200,7 @@ class McpServer:
         starting.result()
 
     def allow_restart(self) -> None:
-        """Let calls start it again, also if the last start took all of its time."""
+        """Let calls start the server again, also after a start that timed out."""
         self._start_timed_out = False
 
     async def wait_until_settled(self) -> None:
@@ -431,7 +431,7 @@ class McpServer:
                 )
 
     async def _mourn(self, program: RunningProgram) -> None:
-        """Say so when it ends by itself."""
+        """Report the end of a program that ended by itself."""
         await program.connection.gone.wait()
         if self._program is program and self.state is ServerState.READY:
             await self._fail(program.connection.why)
@@ -445,7 +445,7 @@ class McpServer:
             self._become(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
-        """Do without it until it is asked again, or the user has signed in for what it says."""
+        """Do without the server until the next call, or until the user has signed in."""
         if isinstance(refusal, SignInNeeded):
             self._challenge = refusal.challenge
             await self._fail(str(refusal), ServerState.SIGN_IN)

@@ -165,7 +165,7 @@ class SwitchStore(Protocol):
     """Port to stored switches and tool lists of servers; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
-        """The values whose keys begin with `prefix`."""
+        """Return the values whose keys begin with `prefix`."""
         ...
 
     def set_setting(self, key: str, value: str | None) -> None:
@@ -251,7 +251,8 @@ class McpServers(ToolSource):
         self._changed.set()
 
     def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
-        """The tools that servers offered when they ran last, by server; blocks. Of what can't be read, none."""
+        """Return the tools that servers offered in their last run, by server; blocks. Unreadable ones are left
+        out."""
         kept = self._around.store.settings(REMEMBERED)
         found = {}
         for each in definitions:
@@ -272,7 +273,7 @@ class McpServers(ToolSource):
         task.add_done_callback(self._keeping.discard)
 
     def _remember(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
-        """Keep what a server offers for its next start; blocks."""
+        """Store the tools of a server for its next start; blocks."""
         entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(offers)})
         with suppress(StorageError):
             # Without it the next start is waited for, which is no reason to fail.
@@ -281,7 +282,7 @@ class McpServers(ToolSource):
             )
 
     def is_switched_on(self, server: McpServer) -> bool:
-        """Whether it is to run."""
+        """Return whether the server may run."""
         return self._switched.get(server.name, server.definition.table.enabled)
 
     async def set_switch(self, server: McpServer, *, on: bool) -> None:
@@ -335,7 +336,7 @@ class McpServers(ToolSource):
 
     @property
     def startup_wait(self) -> str:
-        """Return what `offered_tools` is waiting for, in a few words."""
+        """Return what `offered_tools` waits for, in a few words."""
         return startup_wait_text(self._awaited)
 
     @property
@@ -346,7 +347,7 @@ class McpServers(ToolSource):
         ]
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """A tool of a server that had not started when the turn began; the server is waited for.
+        """Return a tool of a server that had not started when the turn began; wait for the server.
 
         Args:
             name: Its name to the model.

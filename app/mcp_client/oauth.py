@@ -47,7 +47,7 @@ class SignInRequest:
 
 
 class OAuthCallback:
-    """Open as long as its context; nobody is heard who does not know the state."""
+    """Listens for the browser's redirect; requests that do not know the state are ignored."""
 
     def __init__(self) -> None:
         self.state = secrets.token_urlsafe(32)
@@ -90,7 +90,7 @@ class OAuthCallback:
         return known
 
     async def wait(self, seconds: float) -> Mapping[str, str]:
-        """Return what the browser brings back. Raises TimeoutError."""
+        """Return the parameters of the browser's redirect. Raises TimeoutError."""
         return await asyncio.wait_for(self._arrived, seconds)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,7 +142,7 @@ class SignInRefused(SignInFailed):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where to sign in."""
+    """Addresses of the sign-in."""
 
     issuer: str
     authorization: str
@@ -171,16 +171,19 @@ class _Place:
 
 
 class OAuthSignIn:
-    """Signs the user in to one server."""
+    """Signs the user in to one server.
+
+    Args:
+        client: Makes the requests; without a client id signoff registers itself.
+    """
 
     def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
-        """`client` makes the requests; without a client id signoff registers itself."""
         self._url = url
         self._client = client
         self._client_id = client_id
 
     async def begin(self, challenge: str, show: Show, confirm: Confirm | None) -> OAuthToken:
-        """Have the user sign in.
+        """Sign the user in.
 
         Args:
             challenge: The header with which the server has asked for it.
@@ -274,7 +277,7 @@ class OAuthSignIn:
         )
 
     async def _resource(self, challenge: str) -> dict[str, Any]:
-        """What the server says of itself; what is for another one is left alone."""
+        """Return the server's metadata; metadata of another resource is ignored."""
         origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
         named = _CHALLENGE.search(challenge)
         where = f"{origin}/.well-known/oauth-protected-resource"
@@ -392,7 +395,7 @@ async def _way_back() -> AsyncIterator[OAuthCallback]:
 
 
 def _covers(resource: str, url: str) -> bool:
-    """Whether what a token is for is at the origin of an address, and at its path or above it."""
+    """Return whether a token's resource is at the origin of an address, and at its path or above it."""
     try:
         wide, narrow = urlsplit(resource), urlsplit(url)
     except ValueError:
@@ -443,7 +446,7 @@ class OAuthSession:
             return token is not None and await self._renewed(token) is not None
 
     async def sign_in(self, challenge: str, show: Show, confirm: Confirm | None) -> None:
-        """Have the user sign in, as `OAuthSignIn.begin`; raises SignInFailed."""
+        """Sign the user in, as `OAuthSignIn.begin`; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=load_certificates()) as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)
         await self._keep(token)

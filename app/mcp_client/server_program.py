@@ -19,9 +19,9 @@ from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
-from app.sandbox.own_process import hide_memory
 from app.sandbox.process import MARKER, StartFailed, shielded
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import hide_memory
 
 _CHUNK = 64 * 1024
 MOST_UNREAD = 32 * 1024 * 1024
@@ -93,7 +93,7 @@ class StdioConnection(Connection):
         await self._process.end()
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        """Its lines, each bounded. Raises ConnectionLost for one that is too long."""
+        """Yield lines of the program, each bounded. Raises ConnectionLost for one that is too long."""
         buffer = bytearray()
         while chunk := await self._process.stdout.read(_CHUNK):
             looked = len(buffer)

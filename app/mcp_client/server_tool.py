@@ -1,4 +1,4 @@
-"""A tool of a server as the model calls it: asks the user, calls, and stages what the server has written."""
+"""A tool of a server for the model: asks the user, calls it, and stages the files that the server has written."""
 
 import asyncio
 import base64
@@ -19,6 +19,7 @@ from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import strip_unsafe
+from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
     Confirmation,
     GivenArguments,
@@ -28,7 +29,6 @@ from app.tools.base.contract import (
     ToolOutput,
     escape_surrogates,
 )
-from app.tools.base.tool_form import ToolForm
 from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, PlainText
 
@@ -85,7 +85,7 @@ class _Images:
         self.taken: list[tuple[Image, bytes]] = []
 
     def take_image(self, data: str) -> str:
-        """Take an image in Base64; return the text that stands for it."""
+        """Store a Base64 image; return the text that stands for it."""
         try:
             if len(data) > LARGEST * 4 // 3 + 4:
                 raise NotAnImage("is too large")
@@ -156,7 +156,7 @@ def _resource(resource: Any) -> str:
 
 
 def _size(data: Any) -> str:
-    """The bytes that base64 stands for."""
+    """Return the size of Base64 data, in words."""
     count = len(data) if isinstance(data, str) else 0
     return size_words(count * 3 // 4 - (data[-2:].count("=") if count else 0))
 
@@ -175,7 +175,7 @@ class ServerTool(Tool):
         self.offer = offer
 
     async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
-        """Ask, call, and stage what was written to the workspace."""
+        """Ask the user, call the tool, and stage what it wrote to the workspace."""
         server = self.server
         reach = await server.write_access()
         if context.planning and reach is WriteAccess.DIRECT:
@@ -216,7 +216,7 @@ class ServerTool(Tool):
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
-        """As `McpServer.prepare_call`; says that the server is waited for where it is not ready."""
+        """Prepare the call as `McpServer.prepare_call`, and report a wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
             return await self.server.prepare_call(pending)
@@ -227,7 +227,7 @@ class ServerTool(Tool):
             context.waits("")
 
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
-        """What it answers; where that is an error, what it has written counts all the same."""
+        """Return the output of a call; files that it wrote count also after an error."""
         try:
             said = await asyncio.to_thread(format_result, await self.server.call(self.offer, values), self.name)
         except ServerError as error:
@@ -256,7 +256,7 @@ class ServerTool(Tool):
 
 
 def startup_wait_text(servers: Sequence[McpServer]) -> str:
-    """Return what is awaited while these servers start, in a few words; empty if there are none."""
+    """Return which servers are still starting, in a few words; empty if none."""
     names = ", ".join(each.startup_wait for each in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 

@@ -81,7 +81,7 @@ class TokenStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other windows from writing: each writes all that it has read."""
+        """Lock the file against other windows while it is read and written."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

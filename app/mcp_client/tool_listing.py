@@ -1,4 +1,4 @@
-"""Tool list of one server: fetched page by page, and again whenever the server says that it has changed."""
+"""Tool list of one server: fetched page by page, and again whenever the server reports a change."""
 
 import asyncio
 import hashlib
@@ -335,7 +335,7 @@ class ToolListing:
             self.offers = ()
 
     def follow(self, connection: Connection) -> None:
-        """Ask again over this connection whenever the server says that its tools are others."""
+        """Fetch the list again over this connection whenever the server reports a change."""
         self._connection = connection
         self._ask_again()
 

@@ -14,7 +14,8 @@ from typing import get_args
 from app.config.config_tables import Effort
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 LONGEST_MESSAGE = 500_000
@@ -28,10 +29,13 @@ _PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 class CommandUnusable(Exception):
-    """A command cannot be called, or not with these arguments; the message is one line that says why."""
+    """A command cannot be called, or not with these arguments; the message is one line that says why.
+
+    Args:
+        untrusted: For want of the user's trust.
+    """
 
     def __init__(self, message: str, *, untrusted: bool = False) -> None:
-        """`untrusted`: for want of the user's trust."""
         super().__init__(message)
         self.untrusted = untrusted
 

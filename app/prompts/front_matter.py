@@ -59,7 +59,7 @@ def _goes_on(line: str) -> bool:
 
 
 def _value(first: str, more: Sequence[str]) -> str:
-    """The text of a key, from what stands behind it and below it."""
+    """Return the text of a key from its line and the lines below it."""
     first, below = first.strip(), [line.strip() for line in more]
     if block := _BLOCK.match(first):
         return ("\n" if block[1] == "|" else " ").join(below).strip()

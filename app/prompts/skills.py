@@ -45,10 +45,13 @@ class SkillFolder(Protocol):
 
 
 class WorkspaceFolder:
-    """A skill folder inside the workspace."""
+    """A skill folder inside the workspace.
+
+    Args:
+        path: Leads to it from the root.
+    """
 
     def __init__(self, workspace: Workspace, path: str) -> None:
-        """`path` leads to it from the root."""
         self._workspace = workspace
         self.path = path
 
@@ -66,10 +69,13 @@ class WorkspaceFolder:
 
 
 class UserFolder:
-    """A skill folder of the user, which may be a link."""
+    """A skill folder of the user, which may be a link.
+
+    Args:
+        root: The folder.
+    """
 
     def __init__(self, root: Path) -> None:
-        """`root` is the folder."""
         self._root = root
 
     @property
@@ -137,7 +143,7 @@ class Skills:
     """What is wrong with files, and names that are taken: a line each."""
 
     def prompt_text(self) -> str:
-        """Return what the model is told of the skills: stable while they are the same; empty without any."""
+        """Return the skills as text for the system prompt: the same bytes for the same skills; empty without any."""
         return "\n".join(f"- {one.name}: {one.description}" for one in self.by_name.values())
 
 
@@ -199,7 +205,7 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
 
 
 def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
-    """A skill; None for one that is not for the model to choose. Raises ValueError, which says what is wrong."""
+    """Return a skill; None for one that the model may not choose. Raises ValueError with what is wrong."""
     content = folder.read(FILE_NAME)
     markdown = parse_front_matter(content.decode(errors="replace"))
     if markdown.problem:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from app.concurrency import giving_way
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.journal.journal import effective_records
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
 from app.proposals.values.models import FileDiff, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
@@ -38,6 +39,14 @@ class ProposalService:
 
     Every change of state happens under a lock that other processes respect. Errors are `ProposalError`s with one
     line for the user; after an error everything is as it was before.
+
+    Args:
+        workspace: Whose proposals.
+        store: Where they are kept.
+        lock_path: A file outside the workspace, the same for every process that works on it.
+        filesystem: The disk, if not the real one.
+        in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
+        permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
     """
 
     def __init__(
@@ -50,16 +59,6 @@ class ProposalService:
         in_use: Callable[[], bool] = lambda: False,
         permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,
     ) -> None:
-        """Open the proposal service; nothing is read or written yet.
-
-        Args:
-            workspace: Whose proposals.
-            store: Where they are kept.
-            lock_path: A file outside the workspace, the same for every process that works on it.
-            filesystem: The disk, if not the real one.
-            in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
-            permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
-        """
         self.tell: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
         # More than what tools may read: what a command makes of a large file is kept as a whole.
@@ -88,7 +87,7 @@ class ProposalService:
         return list(self._store.proposals())
 
     def diffs(self, proposal_id: str) -> list[FileDiff]:
-        """Both texts of each file, by path: what a decision is about, or, once decided, what it was about."""
+        """Return both texts of each file by path: what a decision is about, or was about."""
         from app.proposals.decide.patch_export import file_diff
 
         proposal = self.get(proposal_id)
@@ -128,16 +127,16 @@ class ProposalService:
     # Staging
 
     def draft(self, session_id: str, proposal_id: str = "") -> "Draft":
-        """An empty draft for the edits of one step; with the id of its proposal, if that was told already."""
+        """Return an empty draft for the edits of one step; `proposal_id` if it was reserved already."""
         from app.proposals.stack.draft import Draft
 
         reserve = self._store.next_proposal_id
         return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
     def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
-        """Make a draft a pending proposal, stacked on those that wait.
+        """Make a draft a pending proposal, stacked on the waiting ones.
 
-        If there is a proposal of the draft's id, the draft holds all of it and more: it takes its place.
+        A proposal with the draft's id is replaced: the draft holds all of its edits and more.
 
         Args:
             draft: With edits, and their origin.
@@ -154,7 +153,7 @@ class ProposalService:
             return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
-        """Make a patch from elsewhere a proposal; one that was made of what is on disk is one in reverse.
+        """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
 
         Args:
             text: The patch.
@@ -189,7 +188,7 @@ class ProposalService:
         without: Sequence[str] = (),
         everything: bool = False,
     ) -> Proposal:
-        """Make changes that were found in git a proposal, without the hunks that were approved before.
+        """Stage changes that were found in git, without hunks that were approved before.
 
         Args:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
@@ -229,7 +228,7 @@ class ProposalService:
             )
 
     def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
-        """Put the user's text in the place of what a waiting proposal would write to a file.
+        """Replace what a waiting proposal would write to a file with the user's text.
 
         Args:
             proposal_id: A waiting one.
@@ -252,7 +251,7 @@ class ProposalService:
             return self.get(proposal.id)
 
     def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
-        """A file of a stale proposal that does not fit what is there now.
+        """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
             proposal_id: A waiting one.
@@ -272,9 +271,9 @@ class ProposalService:
     def resolve(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
-        """Put the user's answer to a conflict in the place of what a waiting proposal would make of a file.
+        """Resolve a conflict of a waiting proposal with the user's answer.
 
-        The file is based on what is there now from then on; the others are re-based as ever.
+        The file is then based on the disk; the other files are re-based as usual.
 
         Args:
             proposal_id: A waiting one.
@@ -353,8 +352,7 @@ class ProposalService:
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
@@ -362,7 +360,7 @@ class ProposalService:
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = on_disk.keep_part(self._contents, proposal, choice)
+                outcome = reopening.keep_part(self._contents, proposal, choice)
             else:
                 started = starting_versions(
                     self._contents, proposal, effective_records(self._proposals.records(proposal))
@@ -393,10 +391,10 @@ class ProposalService:
         revision: int | None = None,
         images: "Sequence[Image]" = (),
     ) -> "DecisionResult":
-        """Discard a proposal, or a part of it; those stacked on it are re-based.
+        """Deny a proposal, or a part of it; proposals stacked on it are re-based.
 
-        Nothing on disk changes, unless the proposal is of what is on disk: then it is taken back off the disk,
-        exactly as was shown, or nothing is. The arguments, and what is raised then, are those of `approve`.
+        Nothing on disk changes, unless the proposal is about changes already on disk: they are reverted exactly as
+        shown, or nothing is. The arguments and exceptions are those of `approve`.
         """
         with self._proposals.writing():
             proposal = self._proposals.get_pending(proposal_id)
@@ -405,7 +403,7 @@ class ProposalService:
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
     def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> "DecisionResult":
-        """Take back what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+        """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
         last, while others wait, become pending again first.
@@ -439,7 +437,7 @@ class ProposalService:
     # The world
 
     def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
-        """Re-base what waits onto the disk as it is now.
+        """Re-base pending proposals onto the present disk.
 
         Args:
             paths: What changed; None for anything.
@@ -451,7 +449,7 @@ class ProposalService:
             return self._proposals.restack(paths)
 
     def watched_paths(self) -> set[str]:
-        """Return the paths whose change on disk matters to a pending proposal."""
+        """Return the paths that pending proposals depend on."""
         return {
             path
             for proposal in self.pending()
@@ -461,7 +459,7 @@ class ProposalService:
         }
 
     def recover(self) -> list[str]:
-        """Finish what a crash broke off; one line for each apply that was rolled back or forward."""
+        """Finish an interrupted apply; return one line for each that was rolled back or forward."""
         return self._proposals.recover()
 
     def wait_until_written(self) -> None:
@@ -482,7 +480,7 @@ class ProposalService:
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
-        """One that waits, re-based onto the present; raises ChangedSinceSeen if that makes it another one."""
+        """Return a pending proposal re-based on the present; raises ChangedSinceSeen if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
@@ -490,7 +488,7 @@ class ProposalService:
         return proposal
 
     def _stale_words(self, proposal: Proposal) -> str:
-        """Why a stale proposal could not be approved, for the model; what can't be read is left out."""
+        """Return why a stale proposal could not be approved, for the model."""
         if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
         from app.proposals.decide.conflicts import stale_explanation
@@ -509,14 +507,13 @@ class ProposalService:
         circumstances: DecisionContext = UNKNOWN,
         images: "Sequence[Image]" = (),
     ) -> "DecisionResult":
-        from app.proposals.decide import decision_outcomes
-        from app.proposals.decide import written_changes as on_disk
+        from app.proposals.decide import decision_outcomes, reopening
         from app.proposals.decide.reopening import starting_versions
         from app.proposals.values.decision_results import DecisionResult
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = on_disk.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.take_back_part(self._contents, proposal, choice)
         else:
             started = starting_versions(
                 self._contents, proposal, effective_records(self._proposals.records(proposal))

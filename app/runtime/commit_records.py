@@ -1,4 +1,4 @@
-"""What the record says of a commit, or of what is about to be one: for trailers and for notes."""
+"""Record entries of a commit, or of the next one: for trailers and for notes."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ class CommitNotes:
 
 
 def staged_trailers(runtime: OpenWorkspace) -> list[str]:
-    """The trailers for what is in the index: of each decision that brought a file to what it is there.
+    """Return the trailers for the index: one for each decision that led a file to its content there.
 
     Raises:
         GitFailed: there is no repository.
@@ -86,13 +86,13 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
 
 
 def commit_reviewed(runtime: OpenWorkspace, proposal: Proposal) -> str:
-    """Commit what a proposal wrote, with the trailers that the record gives; its id. Raises CommitFailed."""
+    """Commit the files that a proposal wrote, with the record's trailers; return the id. Raises CommitFailed."""
     entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
     return commit_proposal(runtime.workspace.root, proposal, trailers=entry_trailers(entries[-1]) if entries else ())
 
 
 def reviewed_commits(root: Path, most: int) -> list[str]:
-    """The latest commits whose trailers name a review, the newest first; none outside a repository."""
+    """Return the latest commits whose trailers name a review, the newest first; none outside a repository."""
     words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
@@ -106,7 +106,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
 
 
 def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
-    """Write what the record says of commits into git's notes, and sign it once.
+    """Write the record's entries of commits into git's notes, and sign them once.
 
     Args:
         runtime: The open workspace.
@@ -177,7 +177,7 @@ def sign_reviews(borrowed: BorrowedRepository, commit: str, reviews: Sequence[Si
 
 
 def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
-    """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
+    """Return a decision in the signed form: without words, with paths from the top of the repository."""
     files = []
     for file in entry.files:
         try:
@@ -280,7 +280,7 @@ def _by_number(item: tuple[str, RecordEntry]) -> int:
 
 
 def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
-    """A decision for others: no words of anybody's, and of what was denied only with `denials`."""
+    """Return a decision in a form for others: without anybody's words, and denied hunks only with `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
     told: dict[str, Any] = {
@@ -332,7 +332,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
 
 
 def _prompt(entry: RecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
-    """The key of the model's work that a decision let through; empty for a person's."""
+    """Return the key of the model's work behind an approved decision; empty for a person's work."""
     assisted = assistant_name(entry.origin)
     if assisted is None:
         return ""

@@ -1,4 +1,4 @@
-"""Proposals of what git has or the disk is ahead by, and proposals given to git."""
+"""Proposals from git or from the disk, and proposals pushed to git."""
 
 import time
 from collections.abc import Sequence
@@ -10,10 +10,9 @@ from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import allowed_signers, committed_policy
 from app.attestation.signatures import SignatureVerifier
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, create_commit, range_changes
+from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
 from app.git.run_git import GitFailed
-from app.git.worktree_changes import changes_on_disk
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
@@ -41,7 +40,7 @@ class PushedProposal:
 def stage_worktree(
     runtime: OpenWorkspace, paths: Sequence[str], against: str, *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
-    """A proposal, in reverse, of what is changed on disk; and the files that were left out of it, with reasons.
+    """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
         runtime: The open workspace.
@@ -90,7 +89,7 @@ def stage_commits(
 def push_proposal(
     runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool, sign: bool = False
 ) -> PushedProposal:
-    """Put a proposal on a reference of another repository, as a commit on top of HEAD.
+    """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
         runtime: The open workspace.
@@ -127,7 +126,7 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
-    """Return who has approved what of commits, a line for each file, by the notes that are here; none if unknown.
+    """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
         runtime: The open workspace.
@@ -148,7 +147,7 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
 
 
 def _git_origin(found: CommitChanges) -> str:
-    """Where it comes from: as it was named, which commit it is, by whom."""
+    """Return the origin in words: the name, the commit and its author."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
     count = f"{plural(found.count, 'commit')} " if found.count > 1 else ""

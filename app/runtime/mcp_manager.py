@@ -28,16 +28,15 @@ _NOT_FOUND_YET = Unavailable(
 
 
 class McpManager(ToolSource):
-    """Source of the tools of MCP servers for a session; for one event loop."""
+    """Source of the tools of MCP servers for a session; for one event loop.
+
+    Args:
+        runtime: The open workspace.
+        tell: Takes lines for the user.
+        patience: As of `McpServers`.
+    """
 
     def __init__(self, runtime: OpenWorkspace, tell: Callable[[str], None], patience: float | None = None) -> None:
-        """Nothing is looked for yet.
-
-        Args:
-            runtime: The open workspace.
-            tell: Takes lines for the user.
-            patience: As of `McpServers`.
-        """
         self._patience = patience
         self._runtime = runtime
         self._tell = tell

@@ -52,7 +52,7 @@ class NotConnected(Exception):
 
 
 def base_url_of(settings: Settings) -> str:
-    """The base URL of the endpoint: if none is set, that of whoever the key is from."""
+    """Return the base URL of the endpoint; if none is set, that of the key's vendor."""
     if settings.base_url:
         return settings.base_url
     claude = settings.model.startswith("claude") or not settings.api_key
@@ -62,7 +62,7 @@ def base_url_of(settings: Settings) -> str:
 def endpoint_of(
     settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
 ) -> Endpoint:
-    """The endpoint that the settings name, with the key that is meant for it.
+    """Return the endpoint of the settings, with the key for it.
 
     Args:
         settings: those in force.
@@ -90,7 +90,7 @@ def endpoint_of(
 
 
 def _is_anthropics(base_url: str) -> bool:
-    """Whether the URL leads to Anthropic itself, and nobody on the way can read what is sent."""
+    """Return whether the URL leads to Anthropic itself, over an encrypted connection."""
     try:
         parts = urlsplit(base_url.strip())
     except ValueError:
@@ -105,7 +105,7 @@ def connect(
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = STANDARD,
 ) -> ModelClient:
-    """A client for the configured endpoint, with what was learned of it before; raises NotConnected."""
+    """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
@@ -146,7 +146,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
 
 
 def _check_tables(tables: Mapping[str, ModelTable]) -> None:
-    """Raise NotConnected if what is set for some model cannot be: one turn may go to it in mid-session."""
+    """Raise NotConnected if the settings of some model are invalid: a turn may use it later in the session."""
     for name, table in tables.items():
         try:
             resolve_profile("", name, overrides=table.profile)
@@ -164,7 +164,7 @@ def open_session(
     source: ToolSource | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Session:
-    """A session over a model: a new one, or one that is in the store.
+    """Return a session with a model: a new one, or a stored one.
 
     If another process has it open, it is a look at what goes on there (`Session.follows`).
 
@@ -220,7 +220,7 @@ def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Prop
 def turn_settings(
     runtime: OpenWorkspace, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
 ) -> TurnSettings:
-    """Prompt, limits and gate policy of a session; `tell` takes lines for the user."""
+    """Return prompt, limits and gate policy of a session; `tell` takes lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         system_prompt,
@@ -251,7 +251,7 @@ class StoreSink:
         self._session_id = session_id
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
-        """Keep a batch. Once begun, the write is waited for even if the caller is cancelled."""
+        """Store events. Once begun, the write is waited for even if the caller is cancelled."""
         write = asyncio.ensure_future(asyncio.to_thread(self._store.append, self._session_id, events, after))
         try:
             return await asyncio.shield(write)
@@ -331,7 +331,7 @@ def keep_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
 
 
 def with_picked_model(runtime: OpenWorkspace) -> Settings:
-    """The settings in force; where they name an endpoint and no model, with the one that was picked there."""
+    """Return the settings in force; an endpoint without a model gets the one that was picked there."""
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
         return settings

@@ -157,7 +157,7 @@ _LONGEST_PAUSE = 60.0
 
 
 class UnrecordedDecisions:
-    """Records decisions of any process that have no record yet; while the store fails, it tries again and again.
+    """Records decisions of any process that are not recorded yet; repeats while the store fails.
 
     Args:
         runtime: The open workspace.
@@ -290,7 +290,7 @@ class OpenSession:
 
     @property
     def decisions(self) -> DecisionService:
-        """The service that executes the user's decisions: the session, or one that works without a session."""
+        """Return the service that executes the user's decisions: the session, or one without a session."""
         if self.session is not None:
             return self.session
         return SessionlessDecisions(

@@ -15,7 +15,8 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 from app.workspace import trust
-from app.workspace.paths import Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.agent.trace import DebugFile
@@ -39,16 +40,15 @@ if TYPE_CHECKING:
 
 
 class HookDispatcher:
-    """Receives writes of the stores on any thread, and runs hooks; loads the runner on first use."""
+    """Receives writes of the stores on any thread, and runs hooks; loads the runner on first use.
+
+    Args:
+        root: Of the workspace.
+        environment: The program's own.
+        hooks: Gives those that are configured and trusted now.
+    """
 
     def __init__(self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[Hook]]") -> None:
-        """Nothing is told yet.
-
-        Args:
-            root: of the workspace.
-            environment: the program's own.
-            hooks: gives those that are configured and trusted now.
-        """
         self._root = root
         self._environment = environment
         self._configured = hooks
@@ -85,7 +85,7 @@ class HookDispatcher:
 
     @contextmanager
     def _report_errors(self) -> Iterator[None]:
-        """What was written is written: whatever keeps hooks from being told is a line, and no failure of that."""
+        """Turn errors of hooks into a line for the user: the decision itself has been carried out."""
         try:
             yield
         except Exception as error:
@@ -191,7 +191,7 @@ class OpenWorkspace:
             return self._service
 
     def _who(self) -> str:
-        """The name of the user who decides."""
+        """Return the name of the user who decides."""
         from app.git.run_git import git_identity
 
         return git_identity(self.workspace.root)
@@ -226,18 +226,19 @@ class OpenWorkspace:
         return any(map(os.path.lexists, (self.dirs.config_file, self.workspace.root / trust.FILE_NAME)))
 
     def _permit(self, changes: "Iterable[PathChange]") -> None:
-        """Hold an approval back for which the repository's policy asks other people, too; raises ProposalError."""
+        """Delay an approval that the repository's policy requires other people to approve, too; raises
+        ProposalError."""
         from app.workspace.git_repository import find_repository
 
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
             # Few have a policy.
-            from app.attestation.required_reviews import require_other_reviews
+            from app.attestation.commit_verification import require_other_reviews
 
             require_other_reviews(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
-        """Whether a command runs directly on the files; what one has left that was cut off is put back first."""
+        """Return whether a command runs directly on the files; leftovers of an interrupted one are restored first."""
         if not self.dirs.runs.exists():
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
@@ -341,7 +342,7 @@ class OpenWorkspace:
         )
 
     def close(self) -> None:
-        """End what looks through the workspace and what hooks run, and close the database."""
+        """Stop background work and running hooks, and close the database."""
         self.workspace.close()
         self.hook_dispatcher.close()
         if self._sandbox is not None:

@@ -48,7 +48,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
 
 
 def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
-    """A line about commands that await the user's trust; empty if there are none, or the user was told of these.
+    """Return a line about commands that wait for the user's trust; empty if there are no new ones.
 
     Raises:
         StorageError: it cannot be kept that the user was told.

@@ -1,4 +1,4 @@
-"""The report of a review: what was proposed, what was decided on it and why, to send to somebody."""
+"""The report of a review, to send to others: proposed changes, decisions and reasons."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -165,7 +165,7 @@ def question_heading(one: SideExchange) -> str:
 
 
 def answer_heading(one: SideExchange) -> str:
-    """Who answered, and whether that is all."""
+    """Return the heading of an answer: its author, and whether it is complete."""
     if one.answer is None or not one.answered:
         return "No answer came"
     state = "" if one.answer.state == "complete" else f" ({one.answer.state})"

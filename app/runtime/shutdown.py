@@ -44,7 +44,7 @@ def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> Non
 def exit_on_signals(
     leave: Callable[[int], None], has_terminal: Callable[[], bool]
 ) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """While this is open, SIGTERM and SIGHUP ask the app to leave, and end it if it does not.
+    """Let SIGTERM and SIGHUP close the app while the block runs, and end the process if it does not close.
 
     Args:
         leave: Begins to leave with an exit code; called on the running loop.
@@ -82,7 +82,7 @@ def exit_on_signals(
 
 
 def _terminal_restorer() -> Callable[[], None]:
-    """What brings the terminal back to how it is now."""
+    """Return a function that restores the present state of the terminal."""
     import termios
 
     try:

@@ -1,4 +1,4 @@
-"""What is typed while the app still starts, kept as it was typed.
+"""Keeps keys that are typed while the app starts, as they were typed.
 
 As long as no program asks for single keys the kernel makes lines of them: it shows what is typed wherever the cursor
 stands, takes Backspace for itself, and makes a line feed of Enter. The app could not tell that from Ctrl+J, which
@@ -44,7 +44,7 @@ def capture_typed_keys() -> Iterator[None]:
 
 
 def restore_terminal() -> None:
-    """Make the terminal as it was before, if it is not; what waits in it stays."""
+    """Restore the terminal's attributes if they have changed; waiting input stays."""
     global _before
     attributes, _before = _before, None
     if attributes is not None:
@@ -84,7 +84,7 @@ def _ask_for_keys() -> list[Any] | None:
 
 
 def _ended_lines(terminal: int) -> bytes:
-    """What waits in a terminal that gives whole lines."""
+    """Return the lines that a terminal in line mode has ready."""
     found: list[bytes] = []
     while len(found) < _MOST_LINES and select.select([terminal], [], [], 0)[0]:
         found.append(os.read(terminal, 4096))
@@ -92,7 +92,7 @@ def _ended_lines(terminal: int) -> bytes:
 
 
 def _terminal() -> int:
-    """Where Textual reads keys."""
+    """Return the descriptor from which Textual reads keys."""
     return sys.__stdin__.fileno() if sys.__stdin__ else 0
 
 

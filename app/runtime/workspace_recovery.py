@@ -23,7 +23,7 @@ PATIENCE = 10.0
 
 
 def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
-    """Finish or roll back what was being written, stage what hooks have taken, and record decisions that were carried
+    """Finish or roll back interrupted writes, stage edits that hooks captured, and record decisions that were carried
     out but not recorded.
 
     Args:
@@ -46,14 +46,14 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
 
 
 def recover_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
-    """Recover, and have every line told; also what turns out later."""
+    """Recover the workspace, and report every line, also of later findings."""
     runtime.service.tell = tell
     for line in recover(runtime):
         tell(line)
 
 
 def was_interrupted(log: Sequence[Event]) -> bool:
-    """Whether the log ends in the middle of a turn, and the user was not told yet; for a session that nobody runs."""
+    """Return whether the log ends within a turn and the user was not told; for a session that no process runs."""
     for event in reversed(log):
         match event:
             case TurnStarted():
@@ -66,7 +66,7 @@ def was_interrupted(log: Sequence[Event]) -> bool:
 
 
 def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
-    """Record the decisions that were carried out and not recorded, oldest first, with all that the user said.
+    """Record decisions that were carried out and not recorded, oldest first, with all of the user's words.
 
     Args:
         runtime: the open workspace.
@@ -91,7 +91,7 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
 def record_decision(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
 ) -> None:
-    """Write a decision to the session of its proposal, whose model reads it; and what followed, each to its own.
+    """Write a decision to the session of its proposal, and the changes that followed to their sessions.
 
     Args:
         runtime: the open workspace.
@@ -110,7 +110,7 @@ def record_decision(
 
 
 def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
-    """The event of a decision that is not recorded yet, from what is kept with the proposal as it stands now."""
+    """Return the event of an unrecorded decision, from what is kept with the proposal."""
     every = tuple(change.stat for change in proposal.files)
     return ProposalDecided(
         proposal=proposal.id,
@@ -130,7 +130,7 @@ def decision_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
 
 
 def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
-    """What became of the hunks: those that the decision was about, and those that still wait."""
+    """Yield the outcome of the hunks: of those decided, and of those that still wait."""
     landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
@@ -143,7 +143,7 @@ def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
 
 
 def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
-    """Stage what is not staged yet.
+    """Stage captured edits that are not staged yet.
 
     Returns:
         A line for the user for each that could not be; it is tried again whenever somebody looks.

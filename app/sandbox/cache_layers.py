@@ -185,7 +185,7 @@ def prune_layers(folder: Path, *, everything: bool) -> int:
 
 
 def _is_outdated(folder: Path) -> bool:
-    """Whether a layer is too old, too large, or from before a restart of the machine."""
+    """Return whether a layer is too old, too large, or from before a restart of the machine."""
     try:
         boot = folder / _BOOT
         if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MOST_DAYS * 86_400:

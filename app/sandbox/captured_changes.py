@@ -68,7 +68,7 @@ class CapturedChanges:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredPath:
-    """An ignored file that a command has written, or an ignored folder with all that it has written in it."""
+    """An ignored file that a command has written, or an ignored folder with everything that it has written in it."""
 
     path: str
     """The topmost path that git ignores; a folder ends with a slash."""

@@ -90,7 +90,7 @@ class _Leaf:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nobody has written to the file that was replaced."""
+        """Return whether the replaced file was not written to."""
         if self.lease is not None and not self.lease.is_unbroken:
             return False
         if self.replaced is None or self.there is None:
@@ -236,7 +236,7 @@ class IgnoredWriter:
         return True
 
     def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
-        """Move a new folder to the workspace as a whole; False if somebody else has made one by now."""
+        """Move a new folder to the workspace as a whole; False if another one exists by now."""
         source = at.layer / name
         count = _clean(source, at.join(name))
         source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)

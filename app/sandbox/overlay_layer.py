@@ -19,10 +19,10 @@ from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, W
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
-from app.sandbox.own_process import can_block_abstract_sockets
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER, Output, ProcessResult, shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
+from app.sandbox.sandbox_mode import can_block_abstract_sockets
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -276,7 +276,7 @@ class PersistentOverlay(OverlayLayer):
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
     def replace_contents(self, pending: Pending) -> None:
-        """Replace the contents of the layer by these changes; the program has to be remounted. Raises OSError."""
+        """Replace the contents of the layer by these changes; the program must be remounted. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():
                 remove_tree(each)

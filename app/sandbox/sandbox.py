@@ -16,13 +16,6 @@ from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limi
 from app.sandbox.environment import command_environment, with_git_settings
 from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
 from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
-from app.sandbox.own_process import (
-    can_filter_syscalls,
-    confine_steps,
-    hide_memory,
-    landlock_version,
-    unbounded_reason,
-)
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
     MARKER,
@@ -35,7 +28,17 @@ from app.sandbox.process import (
     shielded,
 )
 from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
-from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode, SandboxRun
+from app.sandbox.sandbox_mode import (
+    CommandPermissions,
+    ProbeResult,
+    SandboxMode,
+    SandboxRun,
+    can_filter_syscalls,
+    confine_steps,
+    hide_memory,
+    landlock_version,
+    unbounded_reason,
+)
 from app.sandbox.workspace_backup import WorkspaceBackup, workspace_backup
 from app.workspace.paths import Workspace
 

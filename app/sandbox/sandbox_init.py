@@ -277,7 +277,7 @@ def _mount_overlay(lower: bytes, upper: bytes, work: bytes) -> None:
 
 
 def _make_mount_point(path: bytes, *, is_folder: bool) -> None:
-    """Make what a mount needs at a path, where a folder of the command's own covers what was there.
+    """Create a mount point at a path where a folder of the command covers the former one.
 
     Paths are resolved, so a link on the way was put there by an earlier command, and is removed.
     """
@@ -640,7 +640,7 @@ def _set_limits(processes: int) -> None:
 
 
 def _limit_namespace(processes: int) -> None:
-    """Limit the processes also for root, to whom no rlimit applies; from Linux 6.14 on."""
+    """Limit the processes also for root, to whom no rlimit applies; needs Linux 6.14."""
     try:
         # The first 300 numbers are used once only.
         with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
@@ -799,7 +799,8 @@ def _restrict(version: int) -> None:
 
 
 def _around_hidden(place: bytes, hidden: list[bytes]) -> "Iterator[bytes]":
-    """A place, or, since Landlock has no exceptions, all in it that is neither hidden nor around what is."""
+    """Yield a path, or everything in it that is neither hidden nor contains a hidden path: Landlock has no
+    exceptions."""
     inside = [each for each in hidden if each == place or each.startswith(place.rstrip(b"/") + b"/")]
     if not inside:
         yield place
@@ -813,7 +814,7 @@ def _around_hidden(place: bytes, hidden: list[bytes]) -> "Iterator[bytes]":
 
 
 def _allow(rules: int, path: bytes, rights: int, of_file: int) -> None:
-    """Add a rule, unless there is nothing, or a link, which may lead to what is hidden."""
+    """Add a rule, unless the path is missing or a link, which may lead to a hidden path."""
     try:
         place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
     except OSError:

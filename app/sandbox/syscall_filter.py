@@ -182,7 +182,7 @@ class SyscallResponder:
         self._buffer = (ctypes.c_char * _REQUEST.size)()
 
     def answer(self) -> None:
-        """Take one call and answer it; whoever has made it may have ended."""
+        """Receive one call and answer it; the caller may have ended."""
         ctypes.memset(self._buffer, 0, _REQUEST.size)
         if _LIBC.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), self._buffer):
             return
@@ -196,7 +196,7 @@ class SyscallResponder:
         _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), response)
 
     def _judge(self, name: str, process: int, arguments: list[int]) -> int:
-        """Carry a call out, or return the flag that lets the kernel do it. Raises OSError, that of the caller."""
+        """Carry out a call, or return the flag that lets the kernel do it. Raises the caller's OSError."""
         if name == "socket":
             self.refused_socket = True
             raise PermissionError(errno.EACCES, "no Unix sockets")
@@ -293,7 +293,7 @@ def _times_at(process: int, address: int, name: str) -> tuple[int, int, int, int
 
 
 def _memory_at(process: int, address: int, size: int) -> bytes:
-    """Up to so many bytes of the memory of a process. Raises OSError."""
+    """Return up to `size` bytes of the memory of a process. Raises OSError."""
     memory = os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.pread(memory, size, address)

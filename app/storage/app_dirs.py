@@ -1,4 +1,4 @@
-"""Where signoff keeps its configuration and its state."""
+"""Folders of signoff's configuration and state."""
 
 import os
 from pathlib import Path

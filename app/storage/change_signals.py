@@ -37,7 +37,8 @@ class ChangeSignal:
             return
 
     async def listen(self) -> AsyncGenerator[None, None]:
-        """Yield once listening has begun, so that the caller reads earlier writes, and after each later write."""
+        """Yield once when listening has begun, so that the caller reads earlier writes, and after each later
+        write."""
         async with aclosing(watch_changes([self.path], quiet_ms=_QUIET_MS)) as changes:
             async for _ in changes:
                 yield None
@@ -55,7 +56,7 @@ class ChangeWatch:
         return self
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Return True soon after a write that no call has told of yet, False when the time is over or `stop` is set.
+        """Return True soon after a write that no call has reported yet, False after `seconds` or when `stop` is set.
 
         Raises:
             KeyboardInterrupt: a signal came whose handler raised.

@@ -338,7 +338,7 @@ class Database:
             return self._connection.execute(statement, values).fetchall()
 
     def foreign_writes(self) -> int:
-        """A number that changes once another process has written, and never by what this one writes."""
+        """Return a number that changes after a write of another process, and never after our own."""
         # https://www.sqlite.org/pragma.html#pragma_data_version
         return int(str(self.rows("PRAGMA data_version")[0][0]))
 

@@ -1,4 +1,4 @@
-"""Removes what is old and what nothing needs any more, and gives the space back.
+"""Removes old sessions, proposals and unused contents, and frees their space.
 
 What goes: sessions that were last used before a moment and are not pinned; proposals that are decided, were last
 moved before that moment and belong to no session that is kept, with their part of the apply journal; and contents

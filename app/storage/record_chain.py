@@ -1,4 +1,4 @@
-"""Adds entries to the end of the record's hash chain, each in the transaction that writes what it tells of."""
+"""Appends entries to the record's hash chain, each in the transaction that writes the recorded fact."""
 
 import hashlib
 import sqlite3
@@ -27,7 +27,7 @@ def add_entry(connection: sqlite3.Connection, workspace: str, entry: RecordEntry
 def add_event(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
-    """Add the entry of an event that tells of a decision, in the transaction that writes the event."""
+    """Append the entry of an event about a decision, in the transaction that writes the event."""
     end = end_of_chain(connection, workspace)
     entry = EventEntry(
         number=end.number + 1,
@@ -60,7 +60,7 @@ def insert_decision(connection: sqlite3.Connection, workspace: str, session: str
 
 
 def add_earlier_events(connection: sqlite3.Connection) -> None:
-    """Enter the events that versions kept which did not chain them; what cannot be read stays out."""
+    """Enter the events that unchained versions stored; unreadable ones stay out."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
         if (event := decision_event(body)) is not None:

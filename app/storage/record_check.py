@@ -1,4 +1,4 @@
-"""Compares what the tables say of decisions with the record.
+"""Compares the tables of decisions with the record.
 
 The record is a chain of hashes; the tables that the app, doors and exports read are not. Each row that tells of a
 decision is held against the entries, in both directions: what a row says must be in the record, and what the record
@@ -59,7 +59,7 @@ class RecordCheck:
         yield from self._proposals()
 
     def _chain(self) -> Iterator[str]:
-        """Where an event tells of another decision than the entry of that decision."""
+        """Yield events that describe a decision differently from its entry."""
         for event in self._all_events:
             entry = self._entries.get((event.proposal, event.count))
             if entry is None:
@@ -128,7 +128,7 @@ class RecordCheck:
                 yield f"Session {known.session} no longer tells of the decision {_name(known)}."
 
     def _known(self, event: ProposalDecided) -> EventEntry | None:
-        """The entry of an event, or the one that it should have."""
+        """Return the entry of an event, or the one that it should have."""
         entries = self._events.get(_key(event.proposal, event.number, event.time), [])
         name = event_hash(event)
         return next((one for one in entries if one.event == name), entries[-1] if entries else None)
@@ -145,7 +145,7 @@ class RecordCheck:
             yield f"{where} has other words than those of entry {known.number}."
 
     def _unrecorded(self) -> Iterator[str]:
-        """Decisions of which no event tells yet."""
+        """Yield decisions that no event describes yet."""
         told = {(event.proposal, event.count) for event in self._all_events}
         rows = self._database.rows(
             "SELECT proposal, number, body FROM unrecorded WHERE workspace = ?", (self._workspace,)
@@ -166,7 +166,7 @@ class RecordCheck:
                 yield f"What is kept of the decision {entry.decision.replace('_', ' ')} of {entry.proposal} is gone."
 
     def _proposals(self) -> Iterator[str]:
-        """What proposals say of themselves; those that are decided may have been pruned."""
+        """Yield proposals that disagree with the record; decided ones may have been pruned."""
         found: set[str] = set()
         rows = self._database.rows(
             "SELECT number, session, state, waiting, body FROM proposals WHERE workspace = ?", (self._workspace,)
@@ -220,7 +220,7 @@ class RecordCheck:
 
 
 def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:
-    """Whether what was decided is as it was, in a proposal of which something waited; a successor ends that."""
+    """Return whether a decision is still as recorded, in a proposal with a pending part; a successor ends that."""
     now, then = hunk_standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:

@@ -54,7 +54,7 @@ class DecisionInput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """A decision as the record has it; or an edit of what is proposed, which has no entry of its own."""
+    """A decision in the record, or an edit of the proposed text, which has no own entry."""
 
     entry: RecordEntry | None
     event: EventEntry | None
@@ -121,17 +121,17 @@ class RecordStore:
         return [entry for entry in self.all_entries(proposal) if isinstance(entry, RecordEntry)]
 
     def all_entries(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
-        """All entries, oldest first, of one proposal or of all; what cannot be read is left to `verify`."""
+        """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify`."""
         rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
         return [entry for entry in found if not proposal or entry.proposal == proposal]
 
     def count_unreadable(self) -> int:
-        """How many entries there should be that cannot be read."""
+        """Return the number of entries that cannot be read."""
         return self._end().number - len(self.all_entries())
 
     def decisions(self, proposal: str = "") -> list[RecordedDecision]:
-        """The decisions, and edits of what is proposed, on one proposal or on all, oldest first."""
+        """Return the decisions, and edits of proposed text, on one proposal or on all, oldest first."""
         chain = self.all_entries(proposal)
         events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventEntry) and one.count}
         words = self._words()
@@ -177,7 +177,7 @@ class RecordStore:
         return ChainVerification(entries, events, tuple(broken), before)
 
     def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
-        """Each entry that there should be, or what is wrong with it."""
+        """Yield each expected entry, or what is wrong with it."""
         end = self._end()
         for number in range(1, end.number + 1):
             try:
@@ -197,7 +197,7 @@ class RecordStore:
             yield number, (body, digest)
 
     def _end(self) -> ChainLink:
-        """Where the chain ends, by whichever of two places says more."""
+        """Return the end of the chain, from the further of two places."""
         found = [ChainLink()]
         unread: list[StorageError] = []
         for statement in _ENDS:
@@ -212,7 +212,7 @@ class RecordStore:
         return max(found, key=lambda link: (link.number, link.digest))
 
     def _words(self) -> "_KeptWords":
-        """What is kept of the user's words, by the proposal, the number of the decision on it, and their hash."""
+        """Return the stored words of the user, by proposal, number of the decision, and hash."""
         found: _KeptWords = {}
         for statement in _WORDS:
             for proposal, body in self._database.rows(statement, (self._workspace,)):
@@ -276,7 +276,7 @@ _HEAD = 40
 
 
 def _format(body: bytes) -> int:
-    """The format that an entry says it has; 0 for what is none."""
+    """Return the format that an entry names; 0 without a valid one."""
     try:
         said = json.loads(body)["format"]
     except (ValueError, LookupError, TypeError):

@@ -9,17 +9,15 @@ from app.storage.storage_errors import StorageError
 
 
 class SessionLock:
-    """A lock on a file of its own, which the operating system drops when its process dies.
+    """A lock on a file, which the operating system releases when the process dies.
 
     The file goes when the lock is released, so that a folder of sessions does not become a folder of locks.
+
+    Args:
+        path: The same for every process that opens the session.
     """
 
     def __init__(self, path: Path) -> None:
-        """Nothing is taken yet.
-
-        Args:
-            path: the same for every process that opens the session.
-        """
         self._path = path
         self._descriptor: int | None = None
 
@@ -29,7 +27,7 @@ class SessionLock:
         return self._descriptor is not None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody else has it; whether it is ours now.
+        """Take the lock if no other process has it; return whether it is ours.
 
         Raises:
             StorageError: the file cannot be locked.

@@ -1,4 +1,4 @@
-"""Finds words in all that was said, proposed and read in the sessions of a workspace.
+"""Finds words in everything that was said, proposed and read in the sessions of a workspace.
 
 A full-text index (https://www.sqlite.org/fts5.html) beside the events, which holds no text but only where each word
 is. It is brought up when somebody searches, so that nothing that is recorded waits for it. Ids of events are never

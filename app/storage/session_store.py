@@ -35,7 +35,7 @@ _TELLING = 12
 
 
 def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
-    """Name a session by the first thing in it that the user said in more than a few words."""
+    """Name a session after the user's first message of more than a few words."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if named:
         return
@@ -45,7 +45,7 @@ def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -
 
 
 def _says_much(title: str) -> bool:
-    """Whether it tells what a session is about: neither a greeting nor `go on`."""
+    """Return whether a title describes a session: neither a greeting nor `go on`."""
     return len(title.encode(errors="replace")) >= _TELLING
 
 
@@ -115,7 +115,7 @@ class SessionStore:
         return record
 
     def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
-        """A copy of a session (up to and including event `upto`) that goes its own way from there.
+        """Return a copy of a session, up to and including event `upto`.
 
         Queued messages are said once: they stay with the original.
         """
@@ -168,7 +168,7 @@ class SessionStore:
             connection.execute("UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (title_of(title), session_id))
 
     def pin(self, session_id: str, pinned: bool) -> None:
-        """Keep a session from being pruned, or no longer."""
+        """Protect a session from pruning, or end the protection."""
         with self._database.transaction() as connection:
             connection.execute("UPDATE sessions SET pinned = ? WHERE id = ?", (pinned, session_id))
 
@@ -235,7 +235,7 @@ class SessionStore:
     def _tell_family(
         self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
     ) -> None:
-        """Tell what one session records of a proposal to those others that remember it.
+        """Record one session's event about a proposal in the other sessions that know it.
 
         A fork remembers the proposals of its original. The user's words are for the model of the one session.
         """
@@ -335,7 +335,7 @@ class SessionStore:
         return cast(str, rows[0][0]) if rows else None
 
     def settings(self, prefix: str) -> dict[str, str]:
-        """The small values of this workspace whose keys begin with `prefix`."""
+        """Return the settings of this workspace whose keys begin with `prefix`."""
         rows = self._database.rows(
             "SELECT key, value FROM settings WHERE scope = ? AND substr(key, 1, ?) = ?",
             (self._workspace, len(prefix), prefix),
@@ -343,7 +343,7 @@ class SessionStore:
         return {cast(str, key): cast(str, value) for key, value in rows}
 
     def rename_setting(self, key: str, new_key: str) -> None:
-        """Give a small value of this workspace another key, in the place of what that had."""
+        """Rename a setting of this workspace, replacing the one with the new key."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE OR REPLACE settings SET key = ? WHERE scope = ? AND key = ?", (new_key, self._workspace, key)

@@ -31,7 +31,15 @@ _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 
 
 class SqliteProposalStore:
-    """Proposals, blobs and the apply journal; on disk when a method returns."""
+    """Proposals, blobs and the apply journal; on disk when a method returns.
+
+    Args:
+        database: Open.
+        workspace: Whose proposals.
+        signal: Tells other processes of writes.
+        who: Returns the name of the user who decides.
+        most_unread: Returns how many lines may wait unread before something more is staged; 0 for any number.
+    """
 
     def __init__(
         self,
@@ -41,15 +49,6 @@ class SqliteProposalStore:
         who: Callable[[], str] = lambda: "",
         most_unread: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Open the store.
-
-        Args:
-            database: Open.
-            workspace: Whose proposals.
-            signal: Tells other processes of writes.
-            who: Returns the name of the user who decides.
-            most_unread: Returns how many lines may wait unread before something more is staged; 0 for any number.
-        """
         self._database = database
         self._who = who
         self._most_unread = most_unread
@@ -119,7 +118,7 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in rows]
 
     def decided_on(self, paths: Collection[str]) -> list[Proposal]:
-        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        """Return the latest decided proposals that name one of the paths; oldest first."""
         named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
         rows = self._database.rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
@@ -159,7 +158,7 @@ class SqliteProposalStore:
         return [name for name, _, _ in named]
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes; raises KeyError, also if they are not those that were put."""
+        """Return the bytes; raises KeyError, also if they have changed."""
         rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
         if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
             raise KeyError(sha256)
@@ -175,7 +174,7 @@ class SqliteProposalStore:
         return record.model_copy(update={"id": cursor.lastrowid})
 
     def journal_prepared(self, record: JournalRecord) -> None:
-        """Write that an open record is prepared, with what was made."""
+        """Mark an open record as prepared, with the created files."""
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
 
@@ -213,7 +212,7 @@ class SqliteProposalStore:
     def _record(
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
     ) -> None:
-        """Add what the user has decided to the record, in the transaction that makes it so."""
+        """Add the user's decision to the record, in the transaction that stores the decision."""
         # Needed only where something is decided.
         from app.proposals.values.record_entries import blob_id, make_entry
         from app.storage.record_chain import add_entry, end_of_chain
@@ -247,7 +246,7 @@ _in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
 
 
 def _proposal(body: object) -> Proposal:
-    """A proposal as it was stored; it is kept for a while, as what waits is looked at again and again."""
+    """Return a stored proposal; it is cached, since pending ones are read again and again."""
     text = cast(str, body)
     if (found := _in_use.get(text)) is None:
         found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
@@ -265,7 +264,7 @@ def _large_proposal(body: str) -> Proposal:
 
 
 def _read(kind: type[_Kept], body: object) -> _Kept:
-    """What a row holds; raises StorageError for what another version or a damaged disk has left."""
+    """Return the content of a row; raises StorageError for a row of another version or a damaged one."""
     try:
         return kind.model_validate_json(cast(str, body))
     except ValidationError as error:

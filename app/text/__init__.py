@@ -1,1 +1,1 @@
-"""What text may hold that a person sees, what of it could deceive, and how it is read and worded."""
+"""Text that people see: unsafe and deceiving characters, decoding, and wording."""

@@ -1,4 +1,4 @@
-"""Make foreign text safe to write to a terminal.
+"""Makes foreign text safe to write to a terminal.
 
 A model, a file, a command or a server can send escape sequences that drive the terminal, bidirectional controls that
 show code in another order than it runs, and characters that don't show at all. Each unsafe character becomes exactly
@@ -92,9 +92,8 @@ def is_plain(text: str, *, keep: str = "\t\n") -> bool:
 
 
 def is_allowed(match: re.Match[str], keep: str) -> bool:
-    """Return whether a matched character is fine where it stands: a kept tab or newline, a joiner or style that
-    belongs.
-    """
+    """Return whether a matched character is harmless where it stands: a kept tab or newline, a joiner or style that
+    belongs."""
     character = match[0]
     if character in "\t\n":
         return character in keep
@@ -115,7 +114,7 @@ def is_allowed(match: re.Match[str], keep: str) -> bool:
 
 
 def _is_typographic(match: re.Match[str]) -> bool:
-    """Whether a space that is not U+0020 stands where people write one, as in `« mot »`, `10 000`, `z. B.`."""
+    """Return whether a space other than U+0020 stands where people write one, as in `« mot »`, `10 000`, `z. B.`."""
     character, text = match[0], match.string
     before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
     if character == "\u3000":

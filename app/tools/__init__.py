@@ -1,1 +1,1 @@
-"""What the model may call: one small file per tool."""
+"""Tools that the model may call: one small file per tool."""

@@ -25,7 +25,11 @@ class ReadSkillArguments(ToolArguments):
 
 
 class ReadSkill(Tool):
-    """Reads in the folder of a skill and nowhere else."""
+    """Reads in the folder of a skill and nowhere else.
+
+    Args:
+        skills: Those that the model has been told of.
+    """
 
     name = "read_skill"
     kind = "read"
@@ -36,7 +40,6 @@ class ReadSkill(Tool):
     )
 
     def __init__(self, skills: Skills) -> None:
-        """`skills` are those that the model has been told of."""
         self._skills = skills
 
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutput:

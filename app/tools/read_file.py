@@ -33,7 +33,7 @@ class ReadFileArguments(ToolArguments):
 
 
 class ReadFile(Tool):
-    """Reads with the pending edits in place, and says so.
+    """Reads files with the pending edits applied, and says so.
 
     A model reads a large file in many pages: the lines of the file that was read last are kept by its version.
     """

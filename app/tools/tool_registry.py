@@ -29,7 +29,7 @@ class ExtraTools:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """A part of a source whose tools can't be used now."""
+    """A part of a source whose tools can't be used now, with the reason."""
 
     name: str
     state: str
@@ -60,7 +60,7 @@ class ToolSource(ABC):
         """Return the current tools; `window` is the model's context in tokens, as far as it is known."""
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """A tool that `offered_tools` did not have yet.
+        """Return a tool that `offered_tools` did not have yet.
 
         Args:
             name: What the model calls it.
@@ -103,7 +103,7 @@ class ToolSet:
         return [schema_of(tool) for tool in giving_way(self._standing)]
 
     async def renew(self, window: int | None) -> None:
-        """Take in, before a turn, what more there is now; `window` is the model's context in tokens."""
+        """Load the tools for the next turn; `window` is the model's context in tokens."""
         if self._source is None:
             return
         more = await self._source.offered_tools(window)
@@ -121,14 +121,14 @@ class ToolSet:
         return self._source.unavailable_servers if self._source is not None else ()
 
     def new_notices(self) -> list[str]:
-        """Return the lines on what is unavailable that the user has not seen since they are true."""
+        """Return the lines about unavailable tools that the user has not seen yet."""
         lines = [each.notice for each in self.unavailable]
         new = [line for line in lines if line not in self._noticed]
         self._noticed = set(lines)
         return new
 
     async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
-        """Return the tool of this name, also one that was not there yet when the turn began.
+        """Return the tool with this name, also one that became available after the turn began.
 
         The model is told of that with the next turn: within one, each request has the same list.
 
@@ -158,7 +158,7 @@ class ToolSet:
         return self._tools.get(name)
 
     def parse(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
-        """The arguments of a call as the tool's own model.
+        """Return the arguments of a call as the tool's model.
 
         Raises:
             ToolError: There is no such tool, or the arguments are wrong; the text says how to do better.
@@ -181,7 +181,7 @@ def schema_of(tool: Tool) -> dict[str, Any]:
 def standard_tools(
     sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
 ) -> ToolSet:
-    """Everything that signoff lets a model do.
+    """Return all tools that signoff offers to a model.
 
     Args:
         sandbox: Gives where commands run.

@@ -1,1 +1,1 @@
-"""The Textual app: what joins session and panes, its screens, and its dealings with the terminal."""
+"""The Textual app: session and panes, its screens, and its dealings with the terminal."""

@@ -54,7 +54,13 @@ def _palette() -> type[Provider]:
 
 
 class SignoffApp(FittedApp):
-    """The app over one workspace."""
+    """The app over one workspace.
+
+    Args:
+        opener: Opens the workspace, once the first picture is on the screen.
+        log: Where the details of a defect go.
+        theme: Of the first picture.
+    """
 
     TITLE = "signoff"
     ENABLE_COMMAND_PALETTE = True
@@ -75,13 +81,6 @@ class SignoffApp(FittedApp):
     """
 
     def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
-        """Make the app; nothing is opened before it runs.
-
-        Args:
-            opener: opens the workspace, once the first picture is on the screen.
-            log: where the details of a defect go.
-            theme: of the first picture.
-        """
         super().__init__(theme or own_theme(STANDARD))
         self.crash_report = io.StringIO()
         """What Textual has to say of an exception that nobody caught: with values, so it is not for the screen."""
@@ -136,7 +135,7 @@ class SignoffApp(FittedApp):
         return self.current.get()
 
     async def wait_until_open(self) -> None:
-        """Return once a session is on the screen, or a question to the user stands before it."""
+        """Return once a session is on the screen, or a question to the user before it."""
         await self.current.wait_until_open()
 
     # Start and end
@@ -163,7 +162,7 @@ class SignoffApp(FittedApp):
             garbage_collection.go_on()
 
     async def action_quit(self) -> None:
-        """Leave; the session is valid whatever it was doing."""
+        """Leave the app; the session stays valid in any state."""
         self.end_if_stuck(
             self.parts.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None
         )
@@ -192,7 +191,7 @@ class SignoffApp(FittedApp):
 
     @on(SessionUpdated)
     def show_updates(self) -> None:
-        """Show what the session has said, as much as there is time for."""
+        """Show the session's updates, as many as the time allows."""
         for update in self._inbox.take():
             if self.is_running:
                 self._show_update(update)
@@ -231,7 +230,7 @@ class SignoffApp(FittedApp):
         self.run_background(self._startup.review.there, group="review")
 
     async def show_proposals(self) -> None:
-        """Hand the review what waits and what was decided lately."""
+        """Give the review the waiting and the latest decided proposals."""
         proposals = await self.current.open_session.proposals()
         if self.parts.behind_review is not None:
             await self.parts.behind_review.reading.load()
@@ -245,7 +244,7 @@ class SignoffApp(FittedApp):
 
     @on(events.DescendantFocus)
     def name_answer_key(self) -> None:
-        """The key that answers what is asked depends on where the focus is."""
+        """Show the key that answers an open question; it depends on the focus."""
         if self.workbench.status.status.asks:
             self.draw_status()
 
@@ -321,7 +320,7 @@ class SignoffApp(FittedApp):
             self._expect_turn()
 
     def _expect_turn(self) -> None:
-        """Load what a turn needs, once."""
+        """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
             self.run_background(self._startup.expect_turn, group="turn")
@@ -348,7 +347,7 @@ class SignoffApp(FittedApp):
         self.workbench.show_pane("approvals")
 
     def action_interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         self._talk.interrupt()
 
     @on(Queue.Wanted)

@@ -27,7 +27,7 @@ _COLUMN = 12
 
 
 def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
-    """The lines, each a sentence or a key and what it does.
+    """Return the lines, each a sentence or a key and what it does.
 
     Args:
         folder: the workspace's name.
@@ -71,7 +71,7 @@ class ChatHandlers(Protocol):
         ...
 
     async def open_proposal(self, proposal_id: str) -> None:
-        """A proposal is wanted in the review."""
+        """Open a proposal in the review."""
         ...
 
 
@@ -86,7 +86,6 @@ class ChatArea(Column):
         acts: ChatHandlers,
         app_context: AppContext,
     ) -> None:
-        """The chat above the composer that belongs to it, over a workspace."""
         super().__init__()
         self.pane = ChatPane(composer)
         self._workspace = workspace
@@ -102,7 +101,7 @@ class ChatArea(Column):
         yield self.pane
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         root = self._workspace.root
         greeting = welcome_lines(
             root.name or str(root), settings.keys, demo=self._session.demo, wide=describe_broad_folder(root)

@@ -30,7 +30,7 @@ def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
 
 
 def not_sent_message(text: str) -> str:
-    """Return what the user is told of such a message."""
+    """Return the message to the user about an unsent text."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
@@ -114,7 +114,7 @@ class ChatController:
         return self.workbench.chat.todo_bar.toggle_folded()
 
     async def go_to(self, session_id: str, event: int) -> None:
-        """Show what was said at an event, in whatever session that is."""
+        """Show an event of any session."""
         from app.conversation.events import side_thread_of
 
         if (now := self.session.current) is None or now.id != session_id:
@@ -173,19 +173,19 @@ class ChatController:
     # What the user writes
 
     def add_to_composer(self, text: str) -> None:
-        """Put words into the composer that nobody in the review can take any more."""
+        """Add orphaned words of the review to the composer."""
         self.back_to_composer([text])
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
     def back_to_composer(self, texts: Sequence[str]) -> None:
-        """Put the user's words before what is being written, to be sent again or not."""
+        """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
             open_session, draft = self.session.open_session, self._composer.dump_draft
             self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
-        """Stop the model; what was queued goes back to the composer."""
+        """Stop the model; queued messages go back to the composer."""
         if (session := self.session.current) is not None and session.busy:
             self.back_to_composer(session.interrupt())
 
@@ -219,7 +219,7 @@ class ChatController:
 
 
 def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
-    """Have the comments at hand that went to the model in a session, to be ticked off in its next version."""
+    """Restore the comments that a session sent to the model, to be checked in its next version."""
     from app.conversation.events import ProposalDecided
 
     # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.

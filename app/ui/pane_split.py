@@ -30,20 +30,19 @@ class PaneSplit(Row):
 
     @dataclass
     class Parted(Message):
-        """The user has shared the width anew."""
+        """The user has changed the share of the width."""
 
         review: int
         """Percent of it for the review."""
 
     def __init__(self, composer: "Composer") -> None:
-        """The chat's side alone, with its composer."""
         super().__init__()
         self._composer = composer
         self._share = _REVIEW
         """Percent of the width for the review."""
 
     def compose(self) -> ComposeResult:
-        """The review has its place once it is wanted."""
+        """Compose the chat; the review is mounted when it is needed."""
         yield ChatColumn(self._composer)
 
     def show_placeholder(self) -> None:
@@ -64,7 +63,8 @@ class PaneSplit(Row):
         return rest - rest * (100 - self._share) // 100
 
     def set_share(self, review: int | None = None) -> None:
-        """Give the review so many percent of the width, within what leaves both to be read; None is as before."""
+        """Give the review a share of the width in percent, as far as both stay readable; None restores the former
+        one."""
         if review is not None:
             self._share = min(max(review, _LEAST), 100 - _LEAST)
         self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
@@ -84,6 +84,6 @@ class PaneSplit(Row):
             self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
 
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
-        """The line was let go."""
+        """Store the share after the line was dragged."""
         if event.splitter.id == "parting":
             self.post_message(self.Parted(self._share))

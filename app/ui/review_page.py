@@ -102,7 +102,7 @@ def _file(diff: FileDiff, comments: Sequence[LineComment]) -> str:
 
 
 def _refused(refused: DeniedPartText) -> str:
-    """What was denied of a file of which other parts were not."""
+    """Return the denied part of a file of which other parts were approved."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [
         _Part(change.old_start, change.old_end, change.new_start, change.new_end, head) for change in refused.changes
@@ -139,7 +139,7 @@ class _Part:
 
 
 def _rows(path: str, old: Sequence[str], new: Sequence[str], parts: Sequence[_Part], said: _Said) -> Iterator[str]:
-    """The lines of a file near its changes, the user's comments under theirs; takes those out of `said`."""
+    """Yield the lines of a file near its changes with the user's comments under them; remove these from `said`."""
     sides = {
         side: [_code(line, spans) for line, spans in zip(lines, lex(path, lines), strict=True)]
         for side, lines in (("old", old), ("new", new))
@@ -203,7 +203,7 @@ def _text(text: str) -> str:
 
 
 def _policy(styles: str) -> str:
-    """What a browser lets the page do: be styled by these very bytes (https://www.w3.org/TR/CSP3/)."""
+    """Return the page's content security policy: only these styles (https://www.w3.org/TR/CSP3/)."""
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

@@ -20,7 +20,17 @@ if TYPE_CHECKING:
 
 
 class ReviewSide(Column):
-    """Holds the review, and routes its messages."""
+    """Holds the review, and routes its messages.
+
+    Args:
+        review: It.
+        decisions: Acts on what it says.
+        notes: Keeps what is begun in it.
+        asking: Asks the model what is asked in it.
+        reading: Shares what was seen in it.
+        work: Runs that.
+        take_words: Takes words that nobody in the review can take any more.
+    """
 
     def __init__(
         self,
@@ -32,17 +42,6 @@ class ReviewSide(Column):
         work: RunWork,
         take_words: Callable[[str], None],
     ) -> None:
-        """Hold a review.
-
-        Args:
-            review: it.
-            decisions: acts on what it says.
-            notes: keeps what is begun in it.
-            asking: asks the model what is asked in it.
-            reading: shares what was seen in it.
-            work: runs that.
-            take_words: takes words that nobody in the review can take any more.
-        """
         super().__init__()
         self.review = review
         self._decisions = decisions
@@ -59,7 +58,7 @@ class ReviewSide(Column):
         yield self.review
 
     def keep_focus(self) -> None:
-        """Lead nobody to the chat any more: the focus is where the user has put it since the last decision."""
+        """Leave the focus where the user has put it since the last decision."""
         self._decisions.aftermath.cancel()
 
     def on_key(self) -> None:
@@ -71,7 +70,7 @@ class ReviewSide(Column):
         self.keep_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Follow the settings, and leave alone what the user turned by key."""
+        """Apply the settings, except where the user has changed the view by key."""
         self._decisions.checks.check_new()
         self.review.set_goes_on(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
@@ -94,13 +93,13 @@ class ReviewSide(Column):
 
     @on(wishes.DiffsWanted)
     def load_diffs(self, event: wishes.DiffsWanted) -> None:
-        """A diff is wanted."""
+        """Load a diff for the review."""
         self._decisions.checks.check_new()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(wishes.VersionsWanted)
     def load_versions(self, event: wishes.VersionsWanted) -> None:
-        """The diff between two versions is wanted."""
+        """Load the diff between two versions."""
         self._work(partial(self._decisions.load_versions, event), group="versions", exclusive=True)
 
     @on(wishes.AnswersWanted)
@@ -110,7 +109,7 @@ class ReviewSide(Column):
 
     @on(ExternalDiffWanted)
     def show_external_diff(self, event: ExternalDiffWanted) -> None:
-        """A file is wanted as the user's diff program shows it."""
+        """Show a file in the user's external diff program."""
         self._work(
             partial(self._decisions.outside.show, event.proposal, event.path), group="external", exclusive=True
         )
@@ -122,14 +121,14 @@ class ReviewSide(Column):
     @on(wishes.Deny)
     @on(wishes.DenyAll)
     def decide(self, event: Decided) -> None:
-        """Carry out a decision; whoever does nothing more here is led to the chat after the last one."""
+        """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
         self._decisions.aftermath.on_decision()
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.Undo)
     @on(wishes.Redo)
     def take_back(self, event: Decided) -> None:
-        """Carry out what goes back on a decision."""
+        """Undo or redo a decision."""
         self._work(partial(self._decisions.carry_out, event))
 
     @on(wishes.TakeLines)
@@ -151,12 +150,12 @@ class ReviewSide(Column):
 
     @on(wishes.ChecksWanted)
     def run_checks(self, event: wishes.ChecksWanted) -> None:
-        """The checks are to be run, or run again."""
+        """Run the checks, or run them again."""
         self._decisions.checks.run_again(event.proposal_id)
 
     @on(wishes.CheckOutputWanted)
     def show_output(self, event: wishes.CheckOutputWanted) -> None:
-        """Their output is wanted."""
+        """Show the output of the checks."""
         self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
     # What the user asks
@@ -173,7 +172,7 @@ class ReviewSide(Column):
 
     @on(wishes.SideQuestionStopped)
     def stop_answer(self, event: wishes.SideQuestionStopped) -> None:
-        """The user waits for an answer no longer."""
+        """Stop waiting for an answer."""
         self._asking.stop(event)
 
     @on(wishes.LinkWanted)
@@ -191,5 +190,5 @@ class ReviewSide(Column):
 
     @on(wishes.FeedbackOrphaned)
     def keep_words(self, event: wishes.FeedbackOrphaned) -> None:
-        """Words that nobody can take any more go where the user writes."""
+        """Move orphaned words to the composer."""
         self._take_words(event.text)

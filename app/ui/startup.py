@@ -1,4 +1,4 @@
-"""The way from the first picture to an open session: what is opened, what is loaded when, and the parts made of it.
+"""From the first picture to an open session: what is opened and loaded when, and the parts of the app.
 
 What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
 then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
@@ -50,17 +50,17 @@ class ReviewControllers(NamedTuple):
     """Shares what was seen in it."""
 
     def follow(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         self.decisions.aftermath.handle_update(update)
         self.asking.handle_update(update)
 
     def settle(self, proposals: "Sequence[Proposal]") -> None:
-        """Take in what waits now."""
+        """Handle the present waiting proposals."""
         self.checks.check_new(proposals)
         self.decisions.aftermath.settle()
 
     async def close(self) -> None:
-        """End what runs, and keep what is begun."""
+        """Stop all work, and save what was seen and unfinished notes."""
         await self.reading.close()
         await self.notes.close()
         await self.checks.close()
@@ -84,7 +84,13 @@ class Controllers:
 
 
 class ReviewLoader:
-    """Makes the review, once."""
+    """Makes the review, once.
+
+    Args:
+        parts: Of the app, with the preferences; what stands behind the review is put there.
+        talk: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
+        app_context: How work is run and the user is notified or asked.
+    """
 
     def __init__(
         self,
@@ -92,13 +98,6 @@ class ReviewLoader:
         talk: "ChatController",
         app_context: "AppContext",
     ) -> None:
-        """Load nothing yet.
-
-        Args:
-            parts: of the app, with the preferences; what stands behind the review is put there.
-            talk: is behind the chat; has the workbench that shows it, and the session that records its decisions.
-            app_context: How work is run and the user is notified or asked.
-        """
         self._parts = parts
         self._workbench = talk.workbench
         self._current = talk.session
@@ -116,7 +115,7 @@ class ReviewLoader:
         await asyncio.to_thread(load_review_side)
 
     async def there(self) -> None:
-        """Return once the review is in its place, with what waits; raises StorageError."""
+        """Return once the review is mounted with the waiting proposals; raises StorageError."""
         await self._may_begin.wait()
         async with self._making:
             if self._parts.behind_review is None:
@@ -165,7 +164,7 @@ class ReviewLoader:
 
 
 def load_review_side() -> None:
-    """Import the review, what colours code in it, and what stages something in it."""
+    """Import the review, the code highlighting, and what stages edits in it."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
     import app.ui.review_side  # noqa: F401
@@ -175,7 +174,7 @@ def load_review_side() -> None:
 
 
 class OpenedWorkspace(NamedTuple):
-    """An open workspace, with what the command line asked for."""
+    """An open workspace, with the options of the command line."""
 
     runtime: "OpenWorkspace"
     settings: "Settings"
@@ -193,7 +192,7 @@ class OpenedWorkspace(NamedTuple):
         return self.runtime.proposals.recent()
 
     def has_notes(self) -> bool:
-        """Whether something is begun in the review that was not sent yet; raises StorageError."""
+        """Return whether the review has unfinished notes; raises StorageError."""
         from app.ui.controllers.review_services import ReviewNotes
 
         return ReviewNotes(self.runtime.sessions).exist()
@@ -213,7 +212,16 @@ async def begun(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
 
 
 class Startup:
-    """Makes the parts and shows them, one after the other."""
+    """Makes the parts and shows them, one after the other.
+
+    Args:
+        app: Has themes, keys and the terminal.
+        parts: Where they go.
+        talk: Is behind the chat; has the workbench, and the session, which is attached last.
+        app_context: How work is run and the user is notified or asked.
+        inbox: Takes what the session says.
+        draw_status: Brings the status bar up to date.
+    """
 
     def __init__(
         self,
@@ -224,16 +232,6 @@ class Startup:
         inbox: "UpdateBuffer",
         draw_status: Callable[[], None],
     ) -> None:
-        """Nothing is made yet.
-
-        Args:
-            app: has themes, keys and the terminal.
-            parts: where they go.
-            talk: is behind the chat; has the workbench, and the session, which is attached last.
-            app_context: How work is run and the user is notified or asked.
-            inbox: takes what the session says.
-            draw_status: brings the status bar up to date.
-        """
         self._app = app
         self._parts = parts
         self._workbench = talk.workbench
@@ -246,7 +244,7 @@ class Startup:
         """Makes the review when it is wanted."""
 
     async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
-        """Show what was opened: the end of its session first, if it has one."""
+        """Show the opened workspace: first the end of its session, if it has one."""
         self._parts.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
         self.review.begin()
@@ -272,7 +270,7 @@ class Startup:
         await self._talk.show_proposals()
 
     async def expect_turn(self) -> None:
-        """Load on threads what a turn needs, one after the other: the user is writing, or the model is.
+        """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
         The review comes last: nothing waits in it before the first response is over.
         """
@@ -358,7 +356,7 @@ class Startup:
 
 
 def load_chat_side() -> None:
-    """Import the chat and what shows the settings."""
+    """Import the chat and the settings screens."""
     import app.ui.chat_area
     import app.ui.context.preferences
     import app.ui.status
@@ -376,7 +374,7 @@ def read_end(opened: OpenedWorkspace) -> "Sequence[Event]":
 
 
 def load_session_parts() -> None:
-    """Import all that the model and its session need."""
+    """Import everything that the model and its session need."""
     import watchfiles  # noqa: F401
 
     import app.prompts.custom_commands

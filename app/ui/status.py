@@ -1,4 +1,4 @@
-"""How things stand: what the status bar shows, and which updates give control back to the user."""
+"""Contents of the status bar, and the updates that return control to the user."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,7 +66,7 @@ def status_of(
 
 
 def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[str, str], *, there: bool) -> str:
-    """The keys that answer what is asked where the focus is there already, else the one that leads there."""
+    """Return the keys that answer a question where the focus is already there, else the key that moves it there."""
     match asks, there:
         case "permission", True:
             return f"{first_key('review.approve', keymap)} or {first_key('review.deny', keymap)}"
@@ -78,7 +78,7 @@ def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[st
 
 
 def changes_status(update: Update) -> bool:
-    """Whether the status bar has to be drawn anew."""
+    """Return whether an update changes the status bar."""
     match update:
         case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
             return True
@@ -93,7 +93,7 @@ def begins_turn(update: Update) -> bool:
 
 
 def calls_back(update: Update) -> str:
-    """Why the user is wanted now, in words for a notification; empty if they are not."""
+    """Return why the user is needed now, for a notification; empty if not."""
     match update:
         case Recorded(event=TurnEnded(stopped=stopped)):
             return _WORDS.get(stopped, "")

@@ -120,7 +120,7 @@ class Workbench(Screen[None]):
         repeat: int = 0,
         pause: bool = False,
     ) -> Timer:
-        """Begin a timer; the one that Textual paints by is faster here.
+        """Start a timer; Textual's repaint timer runs faster here.
 
         It ticks once or twice between two pictures, and a key that comes just after one should not wait so long.
         """
@@ -150,7 +150,7 @@ class Workbench(Screen[None]):
         self._bring_in(side, "#front-chat")
 
     async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
-        """Put the review in its place, with what waits."""
+        """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
         side.styles.width = width
@@ -232,14 +232,14 @@ class Workbench(Screen[None]):
         return self.focused is self.composer.editor
 
     def tell_review(self, tell: "Callable[[Review], None]") -> None:
-        """Tell the review something, as soon as it is there."""
+        """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
             self._untold.append(tell)
         else:
             tell(self.review)
 
     def change_permissions(self, change: "Callable[[Review], None]") -> None:
-        """Add or take back what a tool asks in the review, and count it in the chat."""
+        """Add or remove a permission request in the review, and count it in the chat."""
 
         def tell(review: "Review") -> None:
             change(review)
@@ -248,7 +248,7 @@ class Workbench(Screen[None]):
         self.tell_review(tell)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
-        """Show what waits and what was decided lately."""
+        """Show the waiting and the latest decided proposals."""
         self._proposals = proposals
         if self._review_side is not None:
             self.review.set_proposals(proposals)
@@ -281,16 +281,17 @@ class Workbench(Screen[None]):
         self.composer.set_review_pending(bool(self.tabs.waiting) or self.tabs.asked)
 
     def _mark(self, name: str, *, on: bool) -> None:
-        """Say with a class which sides are shown.
+        """Set or remove a class that says which sides are shown.
 
-        They alone are styled anew, not all that is in them: no such class concerns that, and it would hold up a key.
+        Only the sides are styled anew, not the widgets in them: no such class concerns those, and it would delay a
+        key.
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)
             self.app.stylesheet.update_nodes(self.sides.children)
 
     def tell_outcome(self, problem: str) -> None:
-        """Say in the review what went wrong, where there is one."""
+        """Show a problem in the review, if it is mounted."""
         if self._review_side is not None:
             self.review.show_outcome(problem, problem=True)
 
@@ -344,7 +345,7 @@ class Workbench(Screen[None]):
             self.query_one(ChatColumn).lose_picture()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """The tab follows the focus, wherever a click or Tab has put it."""
+        """Select the tab of the pane that got the focus."""
         above = event.widget.ancestors_with_self
         if self.composer in above or self._chat_side in above:
             self.tabs.shown = "chat"
@@ -379,7 +380,7 @@ class Workbench(Screen[None]):
 
     @on(Composer.NothingEntered)
     def go_to_what_waits(self) -> None:
-        """Enter where nothing is written leads to what waits; whoever was writing decides nothing there by that."""
+        """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
         if not (self.tabs.waiting or self.tabs.asked) or self._review_side is None or self.chat.has_question:
             return
         self.lead_to_review("diff")

@@ -1,4 +1,4 @@
-"""Folders that hold much more than one project: what the model may read in them unasked is more than anyone means."""
+"""Recognises folders that hold much more than one project, such as the home folder."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ _OF_THE_SYSTEM = (
 
 
 def describe_broad_folder(folder: Path) -> str:
-    """Describe a folder that is no project, such as the home; empty for any other."""
+    """Describe a folder that is more than a project, such as the home; empty for any other."""
     root = folder.resolve()
     if root == Path(root.anchor):
         return "the whole machine"

@@ -1,4 +1,4 @@
-"""Watching files and folders: the kernel says when one changes; nothing is polled where it does.
+"""Watches files and folders by events of the kernel; polls only where it reports none.
 
 `watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
 """
@@ -20,7 +20,7 @@ _POLL_MS = 300
 
 
 def start_watch(paths: Collection[Path]) -> "RustNotify":
-    """Start a watch of these paths, not of what lies below them; the caller closes it.
+    """Start a watch of these paths, not of folders below them; the caller closes it.
 
     Raises:
         FileNotFoundError: one of them is gone.
@@ -38,7 +38,7 @@ def start_watch(paths: Collection[Path]) -> "RustNotify":
 
 
 def _kernel_is_silent() -> bool:
-    """Whether files have to be looked at time and again, by watchfiles' rules: the user says so, or it is WSL."""
+    """Return whether files must be polled, by watchfiles' rules: the user says so, or it is WSL."""
     if said := os.environ.get("WATCHFILES_FORCE_POLLING"):
         return said.lower() not in ("false", "disable", "disabled")
     return "microsoft-standard" in os.uname().release.lower()
@@ -47,7 +47,7 @@ def _kernel_is_silent() -> bool:
 async def watch_changes(
     paths: Collection[Path], *, quiet_ms: int, stop: threading.Event | None = None
 ) -> AsyncGenerator[frozenset[Path], None]:
-    """Yields nothing once all are watched, then what has changed, soon after it did, until `stop` is set.
+    """Yield an empty set once all are watched, then the changed paths soon after each change, until `stop` is set.
 
     Args:
         paths: Files, or folders for what lies in them.

@@ -1,4 +1,4 @@
-"""What the user doesn't want looked at: `.gitignore`, `.ignore` and `.signoffignore`, folder by folder like git.
+"""Ignore rules of `.gitignore`, `.ignore` and `.signoffignore`, folder by folder like git.
 
 The rules are those of git (gitignore, "PATTERN FORMAT"): the last match in a file wins, a file nearer to the path
 wins over one farther up, and nothing below an ignored folder comes back. So a walk never enters an ignored folder.
@@ -234,7 +234,8 @@ def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
 
 
 def rules_in(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
-    """The rules that hold in a folder of the workspace; `folder` is empty for the root, `names` says whose count."""
+    """Return the rules in force in a folder of the workspace; `folder` is empty for the root, `names` are the ignore
+    files."""
     rules = _rules_of(root, 0, names=names) + rules_above(root, names)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
@@ -377,7 +378,7 @@ def patterns_in(path: str | Path, folder: int | None = None) -> str:
 
 @lru_cache(maxsize=256)
 def compile_patterns(text: str) -> Patterns:
-    """The patterns that the text of an ignore file has, without those that git would discard."""
+    """Return the patterns in the text of an ignore file, without those that git would discard."""
     return Patterns(
         [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= LONGEST_PATH]
     )

@@ -1,4 +1,4 @@
-"""The rules that the text of a path must meet, whatever is on disk: relative, POSIX, no way out, no repository's."""
+"""Rules for the text of a path, whatever is on disk: relative, POSIX, not upwards, not into a repository's folder."""
 
 import re
 import unicodedata
@@ -45,7 +45,7 @@ class FileTooLarge(WorkspaceError):
 
 
 class WorkspaceClosed(WorkspaceError):
-    """Whoever asked is leaving: what was under way has ended early."""
+    """The caller is closing the workspace: the work ended early."""
 
 
 def split_path(text: str) -> list[str]:
@@ -80,7 +80,7 @@ def split_path(text: str) -> list[str]:
 
 
 def check_name(name: str) -> None:
-    """Refuse a component that no tool may name: control characters, no UTF-8 text, a repository's own folder.
+    """Refuse a component that no tool may name: control characters, text that is not UTF-8, a repository's folder.
 
     Raises:
         UnsafePath: With what is wrong.
@@ -100,7 +100,7 @@ def check_name(name: str) -> None:
 
 
 def repository_owner(name: str) -> str:
-    """The version control system for whose own folder some file system would take this component; empty if for none.
+    """Return the version control system whose own folder a file system may take this component for; empty if none.
 
     Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
@@ -120,7 +120,8 @@ def folded_name(name: str) -> str:
 
 
 def is_nested_too_deep(path: str) -> bool:
-    """Whether what is in a folder is out of reach, since all its names together are longer than the system takes."""
+    """Return whether the contents of a folder are unreachable because the whole path is longer than the system
+    allows."""
     return path.count("/") >= DEEPEST or len(path) > _LONGEST_BELOW
 
 

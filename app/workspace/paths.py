@@ -30,14 +30,13 @@ class HardLinks:
     """The hard links of a workspace; may be asked from any thread."""
 
     def __init__(self, root: Path) -> None:
-        """Nothing is looked at before a file with more than one name comes up."""
         self._root = root
         self._lock = Lock()
         self._secrets: dict[tuple[int, int], str] = {}
         self._until = 0.0
 
     def secret(self, facts: os.stat_result) -> str:
-        """The path by which a file looks like a secret, whatever it was found by; empty if there is none."""
+        """Return a path by which a file looks like a secret, whichever name was used; empty if there is none."""
         if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
             return ""
         with self._lock:
@@ -107,19 +106,17 @@ class Workspace:
     """The folder that the user opened.
 
     Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` as usual.
+
+    Args:
+        root: An existing folder.
+        off_limits: Files and folders that no tool may touch wherever they lie: the program's own state.
+        read_limit: Bytes of the largest file that `read` takes.
+
+    Raises:
+        WorkspaceError: `root` is not a folder.
     """
 
     def __init__(self, root: Path, *, off_limits: Collection[Path] = (), read_limit: int = READ_LIMIT) -> None:
-        """Open a workspace.
-
-        Args:
-            root: An existing folder.
-            off_limits: Files and folders that no tool may touch wherever they lie: the program's own state.
-            read_limit: Bytes of the largest file that `read` takes.
-
-        Raises:
-            WorkspaceError: `root` is not a folder.
-        """
         self._given = root.absolute()
         try:
             self.root = root.resolve(strict=True)
@@ -144,7 +141,7 @@ class Workspace:
         return f"Workspace({str(self.root)!r})"
 
     def locate(self, text: str) -> str:
-        """Turn what the model wrote into a normalised, workspace-relative POSIX path; `.` is the root.
+        """Return the normalised, workspace-relative POSIX path for the model's text; `.` is the root.
 
         The file need not exist. An absolute path is taken if it lies inside the workspace. A link is allowed if it
         ends inside, and stays unresolved in the result.
@@ -183,7 +180,7 @@ class Workspace:
         return self.root.joinpath(*split_path(relative))
 
     def read(self, relative: str, limit: int | None = None) -> bytes:
-        """The bytes of a regular file, of which there may be no more than `limit`, or else `read_limit`.
+        """Return the bytes of a regular file of at most `limit` bytes (else `read_limit`).
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -226,7 +223,7 @@ class Workspace:
                 return ""
 
     def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
-        """All files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
+        """Yield all files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
 
         Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
         folders are not entered, and names that `locate` would refuse are left out. Once `ended` says so, which is
@@ -284,7 +281,7 @@ class Workspace:
 
     @contextmanager
     def found_file_reader(self) -> Iterator[Callable[[str], FoundFile]]:
-        """Give a function that reads files that `files` has found, without resolving their paths anew.
+        """Yield a function that reads files that `files` has found, without resolving their paths again.
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
         nothing. It is quickest for files in the order in which they were found. The function raises as `read` does,
@@ -327,7 +324,7 @@ class Workspace:
 
 @contextmanager
 def _translate_error(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[None]:
-    """Turn what the system says where a file is read into the errors of `Workspace.read`."""
+    """Translate errors of the system during a read into those of `Workspace.read`."""
     try:
         yield
     except FileNotFoundError:
@@ -346,7 +343,7 @@ def _translate_error(path: str, limit: int, link_error: type[UnsafePath]) -> Ite
 
 
 def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
-    """Those of some places that concern a workspace, relative to it: one that it lies in itself is empty."""
+    """Return the places within the workspace, relative to it; one that contains the workspace becomes empty."""
     found: list[str] = []
     for place in places:
         if root.is_relative_to(place):
@@ -431,7 +428,8 @@ class _Walk:
         return None
 
     def _steps(self, target: str) -> list[str]:
-        """What is left to walk for a link, last step first; goes back to the root for an absolute target."""
+        """Return the remaining components of a link's target, last first; return to the root for an absolute
+        target."""
         self._links += 1
         if self._links > _MOST_LINKS:
             raise UnsafePath(f"{self._relative} is a loop of links")

@@ -19,7 +19,7 @@ _PIECE = 1024 * 1024
 def read_file(
     name: str | Path, limit: int, *, folder: int | None = None, head: bool = False
 ) -> tuple[bytes, os.stat_result]:
-    """The bytes of a regular file and its facts.
+    """Return the bytes of a regular file and its facts.
 
     Args:
         name: A path, or a name in `folder`. A link in its last place is not followed.

@@ -1,4 +1,4 @@
-"""Which files look like secrets, so that the model sees their contents only after the user has said yes.
+"""Recognises files that look like secrets, which the model may read only after the user has agreed.
 
 Names first, contents second: a name can tell before anything is read. Both err towards asking.
 """
@@ -134,7 +134,7 @@ class NameKind(Enum):
 
 
 class _Table:
-    """Patterns of names; those whose only wildcard is a `*` at one end are compared as texts, which is fast."""
+    """Patterns of names; those with only a `*` at one end are compared as texts, which is fast."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         plain = {one: one.strip("*") for one in patterns}
@@ -163,7 +163,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 @lru_cache(maxsize=4096)
 def classify_name(name: str) -> NameKind:
-    """Return what a file's name, without its folders, tells about secrets."""
+    """Return what a file's name, without its folders, says about secrets."""
     names = _originals(folded_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
         return NameKind.CERTAIN
@@ -251,7 +251,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
 
 def secret_path_reason(path: str) -> str:
-    """Why the file looks like a secret, by its path alone; empty where that does not tell."""
+    """Return why the file looks like a secret, by its path alone; empty if the path does not tell."""
     if folder := credential_folder(path):
         return f"it is in {folder}"
     if classify_name(path.rpartition("/")[2]) is NameKind.CERTAIN:

@@ -1,4 +1,4 @@
-"""Whether the user trusts what the workspace brings along to configure signoff with, bound to the very bytes of it.
+"""The user's trust in configuration that a workspace contains, bound to its exact bytes.
 
 A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
 it. `app.config.settings` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do
@@ -54,7 +54,7 @@ def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool
 
 
 def trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
-    """Keep that the user trusts these bytes; pass the bytes that were shown, not those that are there by now."""
+    """Store that the user trusts these bytes; pass the bytes that were shown, not those on disk by now."""
     store.set_setting(_setting(name), fingerprint(content))
 
 

@@ -1,5 +1,5 @@
-"""Patterns of ignore files as regular expressions that never take back a decision, so matching takes no more than
-the product of the lengths of pattern and path, whoever wrote them.
+"""Patterns of ignore files as regular expressions without backtracking over a decision: matching takes at most the
+product of the lengths of pattern and path.
 
 The rules are those of git (gitignore, "PATTERN FORMAT"), down to what its matcher does at the edges: the literal
 start of a pattern is compared first, and `**` means folders only where the rest begins or after a slash. A star takes
@@ -51,7 +51,7 @@ class IgnoreRule:
 
     @property
     def literal(self) -> bool:
-        """Whether the pattern stands for nothing but itself."""
+        """Return whether the pattern has no wildcard."""
         return not any(character in _SPECIAL for character in self.text)
 
     @property
@@ -62,7 +62,8 @@ class IgnoreRule:
 
     @property
     def last_name(self) -> LastName:
-        """How the last name of a path is spelled that this matches, as far as the pattern tells."""
+        """Return the spelling of the last component that a matching path must have, as far as the pattern determines
+        it."""
         name = self.text.rpartition("/")[2]
         pieces = _ANY_SPECIAL.split(name)
         if self._has_sets:
@@ -72,7 +73,7 @@ class IgnoreRule:
 
     @property
     def literal_folder(self) -> str:
-        """A folder that is on the path of all that this matches, the longest; empty if the pattern does not tell."""
+        """Return the longest folder on the path of everything that this matches; empty if the pattern has none."""
         if self._has_sets:
             return ""
         folders = (name for name in self.text.split("/")[:-1] if not _ANY_SPECIAL.search(name))
@@ -99,7 +100,7 @@ def parse_rule(line: str) -> IgnoreRule | None:
 
 
 def rule_regex(rule: IgnoreRule) -> str | None:
-    """A regular expression that fully matches what the rule means: a path if it is anchored, else one name.
+    """Return a regular expression that fully matches the rule: a path if it is anchored, else one name.
 
     For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it
     another choice than the end of the text or a slash.
@@ -125,14 +126,14 @@ _ANYWHERE_BELOW = "(?:.*?/)??"
 
 @dataclass(slots=True)
 class _Group:
-    """What stands between two `**`: stretches of fixed length with a star between each two."""
+    """Part of a pattern between two `**`: stretches of fixed length, with a star between each two."""
 
     lead: str
     """What the `**` before it may take."""
     stretches: list[str]
 
     def expression(self, *, last: bool) -> str:
-        """All of it; what comes after the last group is the end of the text."""
+        """Return the expression of the group; after the last group comes the end of the text."""
         first, *rest = self.stretches
         pieces = [first]
         for number, stretch in enumerate(rest):
@@ -144,7 +145,7 @@ class _Group:
 
 
 def _groups(text: str, *, folders: bool) -> list[_Group] | None:
-    """Take a pattern apart; None if it can't match anything.
+    """Return the parts of a pattern; None if it can't match anything.
 
     Args:
         text: What follows the literal start.
@@ -175,7 +176,7 @@ def _groups(text: str, *, folders: bool) -> list[_Group] | None:
 
 
 def _single(text: str, at: int) -> tuple[str, int] | None:
-    """What stands for one character, as an expression, and where it ends; None if it can't match anything."""
+    """Return the expression for one character and where it ends; None if it can't match anything."""
     match text[at]:
         case "?":
             return "[^/]", at + 1
@@ -226,7 +227,8 @@ def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
 
 
 def _named(text: str, at: int) -> tuple[str, int] | None:
-    """The members of a class such as `[:digit:]`, and where it ends; 0 for one that is unknown or has no end."""
+    """Return the members of a class such as `[:digit:]` and where it ends; 0 for one that is unknown or not
+    closed."""
     if text[at : at + 2] != "[:":
         return None
     end = text.find("]", at + 2)

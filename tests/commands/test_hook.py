@@ -226,7 +226,8 @@ def test_a_call_waits_until_the_user_has_room_to_read(site: Site) -> None:
     waiting.join(60)
     assert "P2 is approved" in reason(agent, answers[0])
     (site.home / "config/config.toml").write_text("[reading]\nunseen_lines = 'many'\n")
-    done = site.run("hook", "claude", stdin=json.dumps({**payload, "prompt_id": "later"}))
+    (payload,) = Agent("claude", site.workspace, "third").responds(agent.writes("c.txt", "world\n"))
+    done = site.run("hook", "claude", stdin=json.dumps(payload))
     assert done.returncode == 2 and "write a whole number above 0" in done.stderr
 
 

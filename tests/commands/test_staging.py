@@ -1,13 +1,17 @@
 """What is on disk, and what is in git, staged and decided from the command line."""
 
+import argparse
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from app.cli.proposal_commands import show
+from app.cli.proposal_list import list_proposals
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.forking import Forking
 from tests.unit.proposals.repositories import git
 
@@ -181,3 +185,36 @@ def test_a_part_of_a_file_that_is_not_utf8_is_decided_and_recorded(
     expected = text.replace(b"\n3\n", b"\nthree\n") if command == "approve" else text
     assert (workspace / "notes.txt").read_bytes() == expected
     assert signoff("log", "--verify").stdout.startswith("1 decision, ")
+
+
+PATCH = "*** Begin Patch\n*** Update File: a.txt\n@@\n+four\n*** End Patch\n"
+DOUBT = "Line 4 is in doubt: at the end of the file, as the hunk shows no place."
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/a.txt").write_text("one\ntwo\nthree\n")
+    opened = open_runtime(tmp_path / "ws", {}, {})
+    opened.service.stage_patch(PATCH)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize(("hunks", "as_json"), [(False, False), (True, False), (False, True)])
+def test_a_doubt_and_its_reason_are_shown(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
+) -> None:
+    show(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
+    shown = capsys.readouterr().out
+    assert DOUBT in (json.loads(shown)["files"][0]["warnings"] if as_json else shown)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_doubt_and_its_reason_are_listed(
+    runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None))
+    listed = capsys.readouterr().out
+    assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

@@ -206,7 +206,7 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
     ours = {name for name in loaded if top(name) in ("app", "widgets")}
     later = (
         "app.text.deceiving_text",
-        "app.text.homoglyphs",
+        "app.text.deceiving_text",
         "app.config.settings",
         "app.ui.controllers.app_commands",
         "app.ui.terminal.external_editor",

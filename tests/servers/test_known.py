@@ -13,7 +13,7 @@ from app.config.config_tables import ServerTable
 from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_servers
 from app.workspace import trust
 from app.workspace.paths import Workspace
-from tests.unit.workspace.test_trust import MemoryStore
+from tests.unit.workspace.test_guidance import MemoryStore
 
 PROGRAM = {"command": "prog", "args": ["-a", "b"], "env": {"A": "${B}"}}
 CODEX = """

@@ -2,12 +2,15 @@
 
 import json
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.benchmarks.outside import ROOT
 from tests.forking import Forking
 from tests.terminal.terminal import Terminal, running, running_signoff, signoff_command, terminal_environment
 
@@ -261,3 +264,57 @@ def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes
         terminal.wait_for("model may act", "hello")
         terminal.press("ctrl+q")
         terminal.wait_for(f"To go on with this session: signoff code --demo --session {first}")
+
+
+def test_ctrl_z_leads_to_the_shell_and_fg_back_to_the_same_picture(tmp_path: Path) -> None:
+    environment = terminal_environment(tmp_path / "home", PS1="shell> ")
+    shell = ["bash", "--norc", "--noprofile", "-i"]
+    with running(shell, folder=tmp_path, environment=environment) as terminal:
+        terminal.wait_for("shell>")
+        terminal.type(shlex.join(signoff_command("--demo")) + "\r")
+        terminal.wait_for("model may act", "signoff-demo", "The model proposes, you sign off.")
+        terminal.type("half a sentence")
+        terminal.wait_for("half a sentence")
+        terminal.settle()
+        before = terminal.text
+        terminal.press("ctrl+z")
+        terminal.wait_for("Stopped", "shell>")
+        terminal.type("echo still $((40 + 2))\r")
+        terminal.wait_for("still 42")
+        terminal.type("fg\r")
+        terminal.wait_until(lambda: terminal.text == before, "the picture of before")
+        terminal.type(" ends")
+        terminal.wait_for("half a sentence ends")
+        # What took the key before is on another one.
+        terminal.type("\x1f")
+        terminal.wait_for("❯", without=["sentence ends"])
+
+
+WRITE = "\x1b[20~"
+"""F9."""
+COLUMNS, ROWS = 90, 30
+
+
+def test_a_row_is_drawn_again_only_when_it_changes_and_all_rows_are_as_drawn_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "tests.benchmarks.flood_program", "stream", "40", "2"]
+    environment = terminal_environment(tmp_path, PYTHONPATH=str(ROOT), TEXTUAL_FPS="30")
+    with running(command, folder=tmp_path, environment=environment, columns=COLUMNS, rows=ROWS) as terminal:
+        terminal.wait_for("Ask for a change")
+        terminal.type(WRITE)
+        terminal.wait_for("The end of 1.")
+        # What was written before the echo is a whole picture. All is drawn once more when the lexer of code has come,
+        # and a machine that is busy shows its first lines in more pieces.
+        terminal.type("x")
+        terminal.wait_for("❯ x")
+        assert bytes(terminal.raw).count(b"Section 0") <= 8
+
+        def answer() -> list[str]:
+            lines = terminal.text.split("\n")
+            return lines[: next(at for at, line in enumerate(lines) if "The end of 1." in line)]
+
+        drawn = answer()
+        assert any("Section 0" in line for line in drawn)
+        terminal.resize(COLUMNS - 40, ROWS)
+        terminal.wait_for("after all.", without=["since that is what answers are made of, after all."])
+        terminal.resize(COLUMNS, ROWS)
+        terminal.wait_until(lambda: "The end of 1." in terminal.text and answer() == drawn, "the same picture")

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.config.config_tables import OWN_FIELDS
 from app.config.settings import (
@@ -23,6 +25,8 @@ from app.config.settings import (
     setting_origin,
     validated_value,
 )
+from app.config.toml import parse_toml
+from app.prompts.front_matter import parse_front_matter
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.workspace import trust
 
@@ -383,3 +387,68 @@ def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_file(tmp_path: P
     with pytest.raises(ConfigError) as refused:
         load_configuration(user_file=file, project=b"", flags={}, environment={})
     assert str(refused.value) == f"{file}: {told}"
+
+
+def test_what_people_write_is_read() -> None:
+    content = b'theme = "nord"\n# ' + b"." * 300 + b'\n[headers]\n"X-Long" = "' + b"y" * 5000 + b'"\n'
+    assert parse_toml(content)["theme"] == "nord"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"a" + b".a" * 400_000 + b" = 1", "too many dots"),
+        (b"[a" + b".a" * 400_000 + b"]", "too many dots"),
+        (b"a = " + b"[" * 100_000, "nested"),
+        (b"a = \xff", "utf-8"),
+        (b"a = ", "Invalid value"),
+    ],
+    ids=["key", "table", "array", "bytes", "syntax"],
+)
+def test_what_is_none_or_too_much_is_refused(content: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_toml(content)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("description: Use it when: always", "Use it when: always"),
+        ('description: "with \\"quotes\\" and # no comment"', 'with "quotes" and # no comment'),
+        ("description: 'it''s so'", "it's so"),
+        ('description: "C:\\new \\q"', "C:\\new \\q"),
+        ("description: >-\n  folded\n  over lines", "folded over lines"),
+        ("description: |\n  line\n  by line", "line\nby line"),
+        ("description: goes on\n  below", "goes on below"),
+        ("Description:   spaces around   ", "spaces around"),
+        ("# a remark\n\ndescription: after it\ntools:\n  - one\n- two", "after it"),
+        ("description: [file] [n]", "[file] [n]"),
+        ("description:", ""),
+        ("description: that is it", "that is it"),
+        ("description: '", "'"),
+        ("description: 'not the end' of \"it\"", "'not the end' of \"it\""),
+    ],
+)
+def test_a_value_is_read_as_it_is_meant(written: str, meant: str) -> None:
+    for text in (f"---\n{written}\n---\n\nbody\n", f"---\n{written}\n---\n\nbody\n".replace("\n", "\r\n")):
+        read = parse_front_matter(text)
+        assert (read.values.get("description"), read.body, read.problem) == (meant, "body", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("---\ndescription: x\n", "no end"), ("---\na: b\nwhat is this\n---\n", "line 3"), ("---\n{}\n---\n", "line 2")],
+)
+def test_what_cannot_be_read_is_one_line(text: str, problem: str) -> None:
+    read = parse_front_matter(text)
+    assert problem in read.problem and "\n" not in read.problem
+    assert read.body == ""
+
+
+def test_a_text_without_it_is_all_body() -> None:
+    assert parse_front_matter("# Title\n---\na: b\n---\n").body == "# Title\n---\na: b\n---\n"
+
+
+@given(st.text())
+def test_any_text_is_read(text: str) -> None:
+    assert "\n" not in parse_front_matter(f"---\n{text}").problem

@@ -1,6 +1,7 @@
 """What was written and not sent: kept while it is written, and there again after a kill."""
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from app.runtime.open_session import DraftStore, StoredDraft
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.session_store import SessionStore
+from app.ui.controllers.review_services import ReviewNotes
+from widgets.review.unfinished_review import UnfinishedReview
 
 KEY = "draft:"
 
@@ -125,3 +128,20 @@ async def test_what_an_earlier_version_has_left_is_taken_over(
 ) -> None:
     sessions.set_setting(f"{KEY}old", "a bare text")
     assert await drafts().recall("new", fresh=True) == "a bare text"
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
+    database = Database(tmp_path / "db")
+    notes = ReviewNotes(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
+    await asyncio.sleep(0)
+    if broken:
+        with database.transaction() as connection:
+            connection.execute("ALTER TABLE settings RENAME TO broken")
+    await notes.close()
+    if not broken:
+        assert notes.load() == {"P1": UnfinishedReview(draft="Use LOG.")}
+    pause.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await pause

@@ -1,17 +1,24 @@
-"""What the user allowed once is asked again, for the session not again, for the project never again until revoked."""
+"""What the user says to a call: allowed once, for the session or the project; denied, with words or without."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.agent.permission_requests import Allowances
 from app.agent.updates import ConfirmationRequested, SessionFailed, Update
-from app.conversation.events import ToolResult
+from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
+from app.conversation.payload.projection import KeptProjection
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
-from tests.wire.bench import Bench, bench
-from tests.wire.server import WireServer
+from tests.oracles.reading import misplaced
+from tests.waiting import until
+from tests.wire.bench import Bench, bench, edit
+from tests.wire.driving import FAST
+from tests.wire.server import Request, WireServer
+from tests.wire.vendors import NOT_THERE
 
 ECHO = CommandForm(("echo",), open=True)
 
@@ -155,3 +162,167 @@ async def test_a_store_that_fails_asks_and_says_so_and_a_yes_stays_a_yes(server:
         told = [update.message for update in on.updates if isinstance(update, SessionFailed)]
         assert len(told) == 2 and "could not be read" in told[0] and "could not be kept" in told[1]
         assert summaries(on)[0].startswith("exit 0")
+
+
+WORDS = "No, not like this:\n\n1. use make\n2. <b>keep</b> the cache. " + "And mind what I said before. " * 30
+MANY = "for i in $(seq 501); do echo $i > f$i; done"
+CALLS: dict[str, tuple[tuple[str, dict[str, Any]], str]] = {
+    "command": (("run_command", {"command": "touch ran"}), "`touch ran`. It did not run"),
+    "secret": (("read_file", {"path": ".env"}), "did not let you see .env"),
+    "changes": (("run_command", {"command": MANY}), "thrown away"),
+}
+"""What is denied by the question's kind, and what the note on it says."""
+
+
+@pytest.fixture(params=["chat", "anthropic", "responses"])
+async def on(server: WireServer, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    """A session on one of the wires; each of its requests was taken, and its notes are true of where words stand."""
+    server.wires = {name: None if name == request.param else NOT_THERE for name in ("anthropic", "responses", "chat")}
+    async with bench(server, tmp_path, wire=request.param, retry=FAST) as opened:
+        (opened.root / ".env").write_text("KEY=hunter2\n")
+        yield opened
+        opened.check()
+        assert [misplaced(one.body) for one in server.requests if misplaced(one.body)] == []
+
+
+def deny(on: Bench, kind: str, *words: str) -> None:
+    """Deny what is asked of this kind, each time with the next words, and allow the rest."""
+    left = list(words)
+
+    def answer(update: Update) -> None:
+        if isinstance(update, ConfirmationRequested):
+            denied = update.confirmation.kind == kind
+            answer = ConfirmationAnswer(allowed=not denied, feedback=left.pop(0) if denied else "")
+            on.session.confirm(update.key, answer)
+
+    on.session.subscribe(answer)
+
+
+def heard(request: Request, words: str) -> list[str]:
+    """Who says the words, each time that they are said."""
+    return [role for role, text in request.said for _ in range(text.count(words))]
+
+
+@pytest.mark.parametrize("kind", CALLS)
+async def test_words_with_a_denied_call_are_the_users_once_and_after_all_results(
+    server: WireServer, on: Bench, kind: str
+) -> None:
+    call, fact = CALLS[kind]
+    deny(on, kind, WORDS)
+    server.turn(calls=[call, ("read_file", {"path": "greet.py"})])
+    server.turn("Looking again.", calls=[("list_files", {})])
+    server.say("I will use make.")
+    await on.say("Go")
+    assert on.stopped == "answer"
+    following = server.requests[1].said
+    assert heard(server.requests[1], WORDS.strip()) == ["user"]
+    place = next(at for at, (_, text) in enumerate(following) if WORDS.strip() in text)
+    assert max(at for at, (role, _) in enumerate(following) if role == "tool") < place
+    [note] = [text for role, text in following if role == "system" and fact in text]
+    assert "own words" in note
+    # It stays where it is, and is not said again.
+    assert heard(server.last, WORDS.strip()) == ["user"]
+    [event] = [one for one in on.events if isinstance(one, CallDenied)]
+    assert (event.source, event.feedback) == ("user", WORDS)
+    assert WORDS.strip() not in "".join(one.text for one in on.events if isinstance(one, ToolResult))
+
+
+async def test_the_words_on_several_calls_stay_in_order_and_apart(server: WireServer, on: Bench) -> None:
+    deny(on, "command", "first word", "second word")
+    server.turn(calls=[("run_command", {"command": f"touch {name}"}) for name in "ab"])
+    server.say("I see.")
+    await on.say("Go")
+    spoken = [text for role, text in server.last.said if role == "user"]
+    assert spoken[-2:] == ["first word", "second word"]
+    told = "".join(text for role, text in server.last.said if role == "system")
+    assert told.index("`touch a`") < told.index("`touch b`")
+
+
+async def test_a_denial_without_words_says_nothing_in_the_users_name(server: WireServer, on: Bench) -> None:
+    deny(on, "command", " \n")
+    server.turn(calls=[CALLS["command"][0]])
+    server.say("I see.")
+    await on.say("Go")
+    assert [text for role, text in server.last.said if role == "user"] == ["Go"]
+    assert not any("own words" in text for _, text in server.last.said)
+    assert [one.outcome for one in on.events if isinstance(one, ToolResult)] == [CallOutcome.REJECTED]
+
+
+async def test_behind_a_staged_edit_the_closing_request_has_the_words_too(server: WireServer, on: Bench) -> None:
+    deny(on, "command", WORDS)
+    server.turn(calls=[edit(), CALLS["command"][0]])
+    server.say("Have a look.")
+    await on.say("Go")
+    assert on.stopped == "staged" and len(server.requests) == 2
+    assert server.last.closing and heard(server.last, WORDS.strip()) == ["user"]
+    role, instruction = server.last.said[-1]
+    assert role == "system" and "P1" in instruction and "Do not call tools" in instruction
+
+
+async def test_they_outlive_pruning_and_a_summary(server: WireServer, on: Bench) -> None:
+    deny(on, "command", WORDS)
+    server.turn(calls=[CALLS["command"][0]])
+    server.say("I will use make.")
+    await on.say("Go")
+    results = tuple(one.id for one in on.events if isinstance(one, ToolResult))
+    await on.session.log.append(Pruned(results=results))
+    server.say("Pruned.")
+    await on.say("And?")
+    assert heard(server.last, WORDS.strip()) == ["user"]
+    summary = Compacted(upto=on.events[-1].id, summary="Something was denied.", method="summary")
+    await on.session.log.append(summary)
+    server.say("Summed up.")
+    await on.say("And now?")
+    assert heard(server.last, WORDS.strip()) == ["user"]
+    assert not any("run_command" in str(message.get("tool_calls", "")) for message in server.last.messages)
+
+
+async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on: Bench) -> None:
+    asked = asyncio.Event()
+
+    def answer(update: Update) -> None:
+        if isinstance(update, ConfirmationRequested):
+            on.session.confirm(update.key, ConfirmationAnswer(allowed=False, feedback=WORDS))
+            on.session.interrupt()
+            asked.set()
+
+    on.session.subscribe(answer)
+    server.turn(calls=[CALLS["command"][0]])
+    await on.session.send("Go")
+    await until(asked.is_set, "the question")
+    await on.session.wait_until_idle()
+    assert on.stopped == "aborted"
+    server.say("I see.")
+    await on.say("Go on")
+    assert heard(server.last, WORDS.strip()) == ["user"]
+
+
+async def test_they_are_on_disk_before_the_tool_goes_on(server: WireServer, on: Bench) -> None:
+    deny(on, "ignored", WORDS)
+    await on.session.confirmations.ask("c1.0", Confirmation("ignored", "Write?", "$ make\nbuild/", "."))
+    (kept,) = on.runtime.sessions.events(on.session.id)
+    assert isinstance(kept, CallDenied)
+    assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)
+
+
+async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench) -> None:
+    """There the words are in the result: they are sent once, as it was then."""
+    deny(on, "command", "")
+    server.turn(calls=[CALLS["command"][0]])
+    server.say("I see.")
+    await on.say("Go")
+
+    def as_before(event: Event) -> Event:
+        if not isinstance(event, ToolResult):
+            return event
+        return event.model_copy(update={"text": f"{event.text}\nThe user says:\n{WORDS}"})
+
+    kept: tuple[list[Any], list[Any]] = (on.session.log._events, on.session.log._addressed)
+    for events in kept:
+        events[:] = [as_before(event) for event in events]
+    # As after a start: nothing of an earlier request is kept.
+    on.session.context.project = KeptProjection().project
+    server.say("And?")
+    await on.say("And?")
+    assert heard(server.last, WORDS.strip()) == ["tool"]
+    assert not any("own words" in text for _, text in server.last.said)

@@ -17,11 +17,14 @@ from app.conversation.events import (
     TurnStarted,
 )
 from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import ProposalState
 from tests.ui.test_app_checks import TABLE, facts, prepared
 from tests.unit.tools.processes import new_mark, running
 from tests.waiting import until
 from tests.wire.bench import bench, edit, of_role
+from tests.wire.endpoints import OBEYS
+from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
 
 
@@ -130,3 +133,28 @@ async def test_a_step_does_not_wait_for_ever_behind_a_check_that_the_user_has_st
         assert running(mark) and "says Hi" not in str(server.last.messages)
         asked.cancel()
         await asyncio.wait({asked})
+
+
+RUNS = "import os\n\n\ndef say(text):\n    os.system(text)\n"
+
+
+@pytest.mark.parametrize(("asked", "unasked"), [("Greet by greet.py", ["say.py"]), ("Greet less formally", [])])
+async def test_the_request_tells_which_files_it_does_not_name(
+    server: WireServer, tmp_path: Path, asked: str, unasked: list[str]
+) -> None:
+    server.behave(OBEYS)
+    calls = (Call(*edit()), Call("write_file", {"path": "say.py", "content": RUNS}))
+    server.model(lambda _: Turn("Done.", calls=calls))
+    async with bench(server, tmp_path) as on:
+        await on.say(asked)
+        stored = on.runtime.proposals.proposal("P1")
+        assert stored is not None
+        assert [change.path for change in stored.files] == ["greet.py", "say.py"], "its files stay by path"
+        assert stored.order == ("say.py", "greet.py")
+        assert [each.path for each in stored.reasons if each.kind is ReasonKind.UNASKED] == unasked
+        assert "adds os.system, which runs code" in [reason.words for reason in stored.reasons]
+        diff = on.runtime.service.as_unified_diff("P1")
+        assert diff.index("b/greet.py") < diff.index("b/say.py"), "a patch is by path"
+        edited = on.runtime.service.replace_result("P1", "say.py", "def say(text):\n    print(text)\n")
+        assert [reason.kind for reason in edited.reasons] == [ReasonKind.UNASKED] * len(unasked)
+        assert edited.order == stored.order, "nothing moves under the eye"

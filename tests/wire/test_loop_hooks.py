@@ -1,14 +1,19 @@
 """Hooks over whole sessions: what they are told of, from whom, and that the model hears nothing of it."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.agent.updates import ProposalsChanged
 from app.automation.event_hooks import HookDocument
+from app.conversation.events import Notice, ProposalDecided
+from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import open_runtime
 from app.workspace import trust
+from tests.commands.agent_calls import Agent, reason
 from tests.wire.bench import FILE, bench, edit
 from tests.wire.hosting import Hosted
 from tests.wire.server import WireServer
@@ -108,3 +113,30 @@ async def test_one_that_hangs_holds_up_no_turn(tmp_path: Path, home: Path, serve
         await table.say("Hi")
         await table.say("Again")
         assert len(server.requests) == 2
+
+
+@pytest.fixture(autouse=True)
+def not_in_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("CLAUDE")]:
+        monkeypatch.delenv(name)
+
+
+async def test_an_open_app_shows_what_a_hook_has_taken_and_its_denial_is_the_agents(
+    server: WireServer, hosted: Hosted
+) -> None:
+    agent = Agent("claude", hosted.root)
+    text = FILE
+    (payload,) = agent.responds(agent.writes("greet.py", f"{text}# more\n"))
+    answer = await hosted.other("hook", "claude", stdin=json.dumps(payload), code=2)
+    assert reason(agent, answer).startswith("P1 is staged")
+    await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P1" in one.ids for one in hosted.updates))
+    proposal = hosted.open_session.runtime.service.get("P1")
+    assert (proposal.state, proposal.origin.agent) == (ProposalState.PENDING, "claude")
+    await hosted.session.deny("P1", feedback="Not\nso.")
+    assert not any(isinstance(event, ProposalDecided) for event in hosted.session.log.events)
+    (note,) = [event.text for event in hosted.session.log.events if isinstance(event, Notice)]
+    assert note.startswith("P1 is from Claude Code, claude-opus-5-5, session 5f0c77aa: it reads your words")
+    assert server.requests == [], "nobody asks signoff's own model"
+    told = await hosted.other("hook", "claude", stdin=json.dumps(agent.asks("well?")))
+    assert "Not\nso." in json.loads(told)["hookSpecificOutput"]["additionalContext"]
+    assert (hosted.root / "greet.py").read_text() == text

@@ -1,17 +1,22 @@
-"""What a session works with fails, the store or git: what the user is told, and that it goes on afterwards."""
+"""The store, git or a closing request fails or stalls: what the user is told, and that the session goes on."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from app.agent.updates import Recorded, SessionFailed, Update
-from app.conversation.events import Notice, TurnEnded, UserMessage
+from app.agent.updates import Phase, Recorded, SessionFailed, Update
+from app.conversation.events import AssistantMessage, Notice, TurnEnded, UserMessage
+from app.llm.failures.request_errors import RetryPolicy
+from app.llm.transport import Timeouts
 from app.tools.tool_registry import ExtraTools, ToolSource
-from tests.wire.bench import FILE, Bench, bench, edit
-from tests.wire.replies import Turn
+from tests.waiting import PATIENCE
+from tests.wire import bench as bench_module
+from tests.wire.bench import FILE, Bench, bench, edit, of_role
+from tests.wire.hosting import Hosted
+from tests.wire.replies import BREAK, DONE, STALL, Reply, Turn, chunk, error, stream
 from tests.wire.server import Request, WireServer
 
 
@@ -118,3 +123,118 @@ async def test_servers_that_do_not_answer_are_waited_for_until_the_user_stops(
         on.session.interrupt()
         await on.session.wait_until_idle()
         assert (on.stopped, failures(on), server.requests) == ("aborted", [], [])
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the user ends a stall."""
+    endless = Timeouts(closing=600, first=600, idle=600)
+    monkeypatch.setattr(bench_module, "TIMEOUTS", endless)
+    monkeypatch.setattr(Timeouts, "for_endpoint", lambda endpoint: endless)
+    monkeypatch.setattr("app.agent.turn._STALLED", 0.2)
+
+
+async def say(on: Bench) -> None:
+    """A message."""
+    await on.session.send("And now the tests")
+
+
+async def deny(on: Bench) -> None:
+    """Feedback."""
+    await on.session.deny("P1", feedback="Not like this")
+
+
+async def approve(on: Bench) -> None:
+    """A decision without a word."""
+    await on.session.approve("P1")
+
+
+@pytest.mark.parametrize("reply", [stream(STALL), stream(chunk("I have"), STALL)], ids=["silent", "in mid-sentence"])
+@pytest.mark.parametrize(("act", "asked"), [(say, 3), (deny, 3), (approve, 2)])
+async def test_the_user_ends_a_stalled_closing_request(
+    server: WireServer, tmp_path: Path, reply: Reply, act: Callable[[Bench], Awaitable[None]], asked: int
+) -> None:
+    server.turn(calls=[edit()])
+    server.script([reply, Turn("Right.")])
+    async with bench(server, tmp_path) as on:
+        await on.session.send("Be less formal")
+        assert await server.arrived(2)
+        await act(on)
+        await on.session.wait_until_idle()
+        assert await server.requests[1].left()
+        assert len(server.requests) == asked
+        assert on.stopped == ("staged" if act is approve else "answer")
+        on.check()
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "stopped"),
+    [(("approve", "P1"), 2, "staged"), (("deny", "P1"), 2, "staged"), (("deny", "P1", "-m", "No."), 3, "answer")],
+)
+async def test_a_decision_in_another_process_ends_it_too(
+    server: WireServer, hosted: Hosted, words: tuple[str, ...], asked: int, stopped: str
+) -> None:
+    server.turn(calls=[edit()])
+    server.script([stream(STALL), Turn("Right.")])
+    await hosted.session.send("Be less formal")
+    assert await server.arrived(2)
+    await hosted.other(*words)
+    assert await server.requests[1].left()
+    await hosted.until(lambda: hosted.turns() == (2 if asked == 3 else 1))
+    ends = [event.stopped for event in hosted.session.log.events if isinstance(event, TurnEnded)]
+    assert (len(server.requests), ends[-1]) == (asked, stopped)
+
+
+async def test_the_feedback_that_begins_a_turn_does_not_cut_its_closing_words_short(
+    server: WireServer, tmp_path: Path
+) -> None:
+    server.turn(calls=[edit()])
+    server.say("It greets with Hi.")
+    async with bench(server, tmp_path) as on:
+        await on.say("Be less formal")
+        server.turn(calls=[edit(new="'Hey '")])
+        silence = (b": wait\n\n", BREAK) * 60
+        server.script([stream(chunk("It greets"), *silence, chunk(" with Hey."), chunk(finish="stop"), DONE)])
+        await on.session.deny("P1", feedback="Even less")
+        await on.session.wait_until_idle()
+        said = [event.text for event in on.events if isinstance(event, AssistantMessage)]
+        assert said[-1] == "It greets with Hey."
+
+
+async def test_a_closing_request_that_goes_on_is_heard_out(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.agent.turn._STALLED", PATIENCE)
+    server.turn(calls=[edit()])
+    slowly = (b": wait\n\n", BREAK) * 60
+    server.script(
+        [stream(chunk("It greets"), *slowly, chunk(" with Hi."), chunk(finish="stop"), DONE), Turn("Right.")]
+    )
+    async with bench(server, tmp_path) as on:
+        await on.session.send("Be less formal")
+        assert await server.arrived(2)
+        await say(on)
+        await on.session.wait_until_idle()
+        assert "It greets with Hi." in of_role(server.last, "assistant")
+        assert not server.requests[1].disconnected.is_set()
+
+
+async def test_what_an_endpoint_said_of_the_size_is_said_at_the_end(server: WireServer, tmp_path: Path) -> None:
+    server.always(error(413, "client intended to send too large body"))
+    async with bench(server, tmp_path) as on:
+        await on.say("Hello")
+        (end,) = [event.message for event in on.events if isinstance(event, TurnEnded)]
+        assert "client intended to send too large body" in end and "(413)" in end
+        assert "Making room did not help" in end and "Compact it" not in end
+
+
+async def test_going_on_sends_at_once_what_waits_to_be_sent_again(server: WireServer, tmp_path: Path) -> None:
+    server.script([error(429, "Wait", headers={"retry-after": "600"}), Turn("Hello.")])
+    async with bench(server, tmp_path, retry=RetryPolicy()) as on:
+        waiting = asyncio.Event()
+        on.session.subscribe(lambda _: waiting.set() if on.session.phase is Phase.RETRYING else None)
+        await on.session.send("Hello")
+        await asyncio.wait_for(waiting.wait(), 10)
+        await on.session.resume()
+        await on.session.wait_until_idle()
+        assert on.stopped == "answer" and len(server.requests) == 2

@@ -1,20 +1,18 @@
-"""A command of the user's own over the wire: its text as the user's words, its model and effort for one turn."""
+"""Commands of the user's own, skills and the to-do list over the wire: in the prompt, by a call, or not at all."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from app.conversation.events import Invocation, UserMessage
-from tests.wire.bench import bench, of_role
-from tests.wire.replies import STALL, Turn, chunk, stream
-from tests.wire.server import WireServer
+from app.conversation.events import CallOutcome, Compacted, Invocation, ToolResult, UserMessage
+from tests.wire.bench import Bench, bench, edit, of_role
+from tests.wire.endpoints import IGNORES_TOOL_CHOICE
+from tests.wire.replies import STALL, Call, Turn, chunk, stream
+from tests.wire.server import Request, WireServer
 
 REVIEW = Invocation(typed="/review greet.py", model="bigger", effort="high")
-
-
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
 
 
 async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireServer) -> None:
@@ -55,3 +53,124 @@ async def test_one_that_waits_its_turn_is_given_back_as_typed_or_said_with_its_w
         assert server.requests[-1].body["model"] == "bigger"
         said = [event for event in table.events if isinstance(event, UserMessage)]
         assert said[-1].command == REVIEW and of_role(server.requests[-1], "user")[-1].endswith("With care.")
+
+
+LIST = [
+    {"content": "Read client.py", "status": "completed"},
+    {"content": "Bound the loop", "status": "in_progress"},
+    {"content": "Say so in the changelog", "status": "pending"},
+]
+
+
+def results(on: Bench) -> list[ToolResult]:
+    return [event for event in on.events if isinstance(event, ToolResult)]
+
+
+async def test_a_list_is_kept_unasked_and_what_came_of_it_told(server: WireServer, tmp_path: Path) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[("write_todos", {"todos": LIST})])
+        server.say("I begin.")
+        await on.say("mend it")
+        (result,) = results(on)
+        assert result.todos is not None and [todo.model_dump() for todo in result.todos] == LIST
+        assert server.last.messages[-1]["content"] == "Kept: 1 of 3 done."
+        server.turn(calls=[("write_todos", {"todos": []})])
+        server.say("Nothing is left.")
+        await on.say("never mind")
+        assert server.last.messages[-1]["content"] == "The list is empty."
+        assert results(on)[-1].todos == ()
+        on.check()
+
+
+@pytest.mark.parametrize("written", [json.dumps(LIST), LIST])
+async def test_a_list_in_quotes_is_taken_all_the_same(server: WireServer, tmp_path: Path, written: Any) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[("write_todos", {"todos": written})])
+        server.say("I begin.")
+        await on.say("mend it")
+        (result,) = results(on)
+        assert result.todos is not None and len(result.todos) == 3
+
+
+async def test_a_compaction_keeps_the_list_and_says_it_once_as_the_program(
+    server: WireServer, tmp_path: Path
+) -> None:
+    async with bench(server, tmp_path) as on:
+        server.turn(calls=[("write_todos", {"todos": LIST[:1]})])
+        server.turn(calls=[("write_todos", {"todos": LIST})])
+        server.say("I begin.")
+        await on.say("mend it")
+        for number in range(12):
+            server.say(f"Answer {number}. " + "Words. " * 400)
+            await on.say(f"Question {number}?")
+        server.model(lambda request: Turn("SUMMARY"))
+        await on.session.compact()
+        await on.session.wait_until_idle()
+        assert any(isinstance(event, Compacted) for event in on.events)
+        await on.say("go on")
+        told = [message for message in server.last.messages if "Bound the loop" in str(message)]
+        assert [message["role"] for message in told] == ["system"]
+        assert "- in_progress: Bound the loop\n- pending: Say so" in told[0]["content"]
+        on.check()
+
+
+async def test_with_the_gate_closed_no_list_is_taken(server: WireServer, tmp_path: Path) -> None:
+    server.behave(IGNORES_TOOL_CHOICE)
+    async with bench(server, tmp_path) as on:
+        listed = Call("write_todos", {"todos": LIST})
+        server.model(lambda request: Turn(calls=(listed if request.closing else Call(*edit()),)))
+        await on.say("mend it")
+        assert [(result.outcome, result.todos) for result in results(on)] == [
+            (CallOutcome.STAGED, None),
+            (CallOutcome.REFUSED, None),
+        ]
+        on.check()
+
+
+def tools_of(request: Request) -> list[str]:
+    return [tool["function"]["name"] for tool in request.body["tools"]]
+
+
+async def test_a_skill_outside_the_workspace_is_read_and_nothing_beside_it(
+    tmp_path: Path, server: WireServer
+) -> None:
+    folder = tmp_path / "home/config/skills/release"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\ndescription: How we release.\n---\nTag it, then run scripts/tag.sh.\n")
+    (folder / "tag.sh").write_text("git tag")
+    (folder / ".env").write_text("TOKEN=abc")
+    for file in (None, "tag.sh", "../../config.toml", ".env"):
+        server.call("read_skill", {"name": "release", **({"file": file} if file else {})})
+    server.call("read_skill", {"name": "none"})
+    server.say("Done.")
+    async with bench(server, tmp_path) as table:
+        await table.say("Release it")
+        assert "- release: How we release." in of_role(server.requests[0], "system")[0]
+        read, file, out, secret, none = of_role(server.requests[-1], "tool")
+        assert "Tag it, then run scripts/tag.sh." in read and "tag.sh" in read.splitlines()[1]
+        assert str(folder) in read.splitlines()[0]
+        assert "git tag" in file
+        assert "not in the folder" in out and "secret" in secret and "The skills are: release" in none
+        prompts = {of_role(request, "system")[0] for request in server.requests}
+        assert len(prompts) == 1, "the beginning of each request is the same"
+        table.check()
+
+
+async def test_without_skills_nothing_of_them_is_said(tmp_path: Path, server: WireServer) -> None:
+    server.say("Hello.")
+    async with bench(server, tmp_path) as table:
+        await table.say("Hi")
+        assert "skill" not in of_role(server.requests[0], "system")[0].lower()
+        assert "read_skill" not in tools_of(server.requests[0])
+
+
+async def test_the_workspaces_need_no_trust(tmp_path: Path, server: WireServer) -> None:
+    folder = tmp_path / "workspace/.agents/skills/style"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\ndescription: How we write.\n---\nBriefly.\n")
+    server.call("read_skill", {"name": "style"})
+    server.say("Done.")
+    async with bench(server, tmp_path) as table:
+        await table.say("Write")
+        (read,) = of_role(server.requests[-1], "tool")
+        assert "Briefly." in read and ".agents/skills/style" in read

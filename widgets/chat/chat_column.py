@@ -39,19 +39,18 @@ class ChatColumn(Column):
     """
 
     def __init__(self, composer: Composer, pane: "ChatPane | None" = None) -> None:
-        """The composer, and the chat if it is there already."""
         super().__init__()
         self.composer = composer
         self._pane = pane
         self._bar: ComposerQuestion | None = None
 
     def compose(self) -> ComposeResult:
-        """The chat, or what keeps its place, and the composer below."""
+        """Compose the chat, or its placeholder, and the composer below."""
         yield self._pane or Column(id="front-chat")
         yield self.composer
 
     def attach_pane(self, pane: "ChatPane") -> None:
-        """Send what the composer posts to this chat from now on."""
+        """Forward the composer's messages to this chat from now on."""
         self._pane = pane
         self._share_height()
 

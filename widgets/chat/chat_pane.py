@@ -58,10 +58,13 @@ _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 
 
 class RefreshPace:
-    """Decides when the streamed text is drawn next."""
+    """Decides when the streamed text is drawn next.
+
+    Args:
+        clock: In seconds.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` in seconds."""
         self._clock = clock
         self._waiting = 0
         """Characters that have come since the last picture."""
@@ -125,7 +128,11 @@ _SLICE_EVENTS = 50
 
 
 class ChatPane(Column):
-    """Shows a session and takes the user's messages to it; independent of how the session works."""
+    """Shows a session and takes the user's messages to it; independent of how the session works.
+
+    Args:
+        composer: Where the user writes to this chat; it has its place beside it.
+    """
 
     DEFAULT_CSS = """
     ChatPane {
@@ -159,7 +166,6 @@ class ChatPane(Column):
         href: str
 
     def __init__(self, composer: Composer) -> None:
-        """`composer` is where the user writes to this chat; it has its place beside it."""
         super().__init__()
         self.transcript = Transcript()
         self.todo_bar = TodoBar()
@@ -198,15 +204,15 @@ class ChatPane(Column):
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
-        """Let the user write."""
+        """Focus the composer."""
         self.screen.set_focus(self.composer.editor)
 
     # The session.
 
     def open_log(self, log: Sequence[Event]) -> None:
-        """Show a session as its log tells it: its end at once, the whole of a long one as time allows.
+        """Show a session: the end of its log at once, the rest of a long one as time allows.
 
-        Where its end is shown already, what is on the screen stays where it is.
+        Where its end is already shown, the visible part does not move.
         """
         self._stop_flushing()
         self._take_streamed()
@@ -228,7 +234,7 @@ class ChatPane(Column):
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
-        """Go to what is shown for an event of the log that was opened, as soon as that is shown."""
+        """Scroll to an event of the open log as soon as it is shown."""
         self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
         if self._filling is None:
             self._go_to_sought()
@@ -239,7 +245,7 @@ class ChatPane(Column):
             self._sought = ""
 
     def _shows_end_of(self, log: Sequence[Event]) -> bool:
-        """Whether what is shown is of this log."""
+        """Return whether the end of this log is shown."""
         first = self._shown_from
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
@@ -317,7 +323,7 @@ class ChatPane(Column):
     # Streaming.
 
     def _load_reader(self) -> None:
-        """Load what reads Markdown, once, on a thread: the model may answer soon."""
+        """Load the Markdown parser on a thread, once: an answer may come soon."""
         if self._reader is None:
             self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
 
@@ -345,7 +351,7 @@ class ChatPane(Column):
             self._flush_soon(rest)
 
     def flush(self) -> None:
-        """Show what has streamed in, and go on with layout that did not fit into its budget."""
+        """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.update(update)]
@@ -391,7 +397,7 @@ class ChatPane(Column):
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def let_typing_go_first(self) -> None:
-        """Remember when a key was pressed. What is typed may soon be answered."""
+        """Remember the time of a key, and preload: the typed message may soon be answered."""
         self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
@@ -418,7 +424,7 @@ class ChatPane(Column):
 
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:
-        """Tell that there is more below."""
+        """Show whether there is more below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 

@@ -46,7 +46,6 @@ class Popup(Widget):
         choice: Suggestion
 
     def __init__(self) -> None:
-        """Closed."""
         super().__init__()
         self.source: Source = "file"
         self._choices: Sequence[Suggestion] = ()
@@ -66,7 +65,8 @@ class Popup(Widget):
     def open(
         self, source: Source, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
-        """Show these choices, the first highlighted, or with `keep_choice` the one that was, if it is among them."""
+        """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
+        them."""
         chosen = self.choice if keep_choice else None
         self.source = source
         self._choices = choices

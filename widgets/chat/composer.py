@@ -38,7 +38,14 @@ _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
 class Composer(Column):
-    """A text field that grows with its text, a list of choices above it, and above that what is queued."""
+    """A text field that grows with its text, a list of choices above it, and the queued messages above that.
+
+    Args:
+        files: Gives the workspace's files, sorted; called and gone through on a thread.
+        commands: Those that are offered, (name, title).
+        more_commands: There may be others, which `set_commands` will tell of.
+        id: Of the widget.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
     DEFAULT_CSS = """
@@ -110,7 +117,7 @@ class Composer(Column):
 
     @dataclass
     class UnknownCommand(Message):
-        """The text looks like a slash command, but there is none of that name; nothing was sent."""
+        """The text looks like a slash command with an unknown name; nothing was sent."""
 
         name: str
 
@@ -129,14 +136,6 @@ class Composer(Column):
         more_commands: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """An empty one.
-
-        Args:
-            files: gives the workspace's files, sorted; called and gone through on a thread.
-            commands: those that are offered, (name, title).
-            more_commands: there may be others, which `set_commands` will tell of.
-            id: of the widget.
-        """
         super().__init__(id=id)
         self._files = files
         self._commands = list(commands)
@@ -173,14 +172,14 @@ class Composer(Column):
             yield self.editor
 
     def on_mount(self) -> None:
-        """Say what can be done."""
+        """Show the hint."""
         self.set_placeholder(PLACEHOLDER)
 
     # What the app sets and asks.
 
     @property
     def draft(self) -> str:
-        """What stands in the composer, pastes written out; what is set is folded again as it was, if it was."""
+        """Return the text of the composer with pastes written out; setting it folds them again."""
         return self.editor.draft.text
 
     @draft.setter
@@ -227,11 +226,11 @@ class Composer(Column):
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
-        """Offer these files from now on; the function is called, and what it gives gone through, on a thread."""
+        """Offer these files from now on; the function is called, and its result iterated, on a thread."""
         self._files = files
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
-        """Offer these from now on, (name, title); with those `unlisted` they are all that there are."""
+        """Offer these commands, (name, title); together with `unlisted` they are all known commands."""
         self._unlisted = frozenset(unlisted)
         if self._commands != list(commands):
             self._commands = list(commands)
@@ -239,14 +238,14 @@ class Composer(Column):
                 self._offer_commands(self.editor.text.removeprefix("/").lower())
 
     def set_vim(self, on: bool) -> None:
-        """Have vim's keys or not; the mode stands in the line above the text."""
+        """Switch vim keys on or off; the mode is shown in the line above the text."""
         self.editor.set_vim(on, self._tell_mode)
 
     def _tell_mode(self, mode: str) -> None:
         self.query_one("#composer-row").border_title = Content(mode)
 
     def set_max_height(self, rows: int) -> None:
-        """How far the text field may grow before it scrolls."""
+        """Set how many rows the text field may grow to before it scrolls."""
         self.editor.styles.max_height = max(3, rows)
 
     # Sending.
@@ -299,7 +298,7 @@ class Composer(Column):
         self.editor.show(ComposerDraft(text))
 
     def action_undo(self) -> None:
-        """Take back what was typed last."""
+        """Undo the last typed text."""
         self.editor.undo()
 
     def action_newline(self) -> None:
@@ -365,7 +364,7 @@ class Composer(Column):
 
     @on(TextArea.Changed)
     def offer(self, event: TextArea.Changed) -> None:
-        """Offer what fits to the text at the cursor; tell the draft."""
+        """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         if self._searching_history:
             # What is looked for is no draft.
@@ -427,7 +426,7 @@ class Composer(Column):
         self._index.refresh(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
-        """Search what was sent before; the text in the composer is what is looked for."""
+        """Search the sent messages for the text in the composer."""
         if not self._history:
             return
         if self._searching_history:

@@ -24,7 +24,7 @@ _MARKS = {
 
 
 class TodoBar(Widget):
-    """The to-do list in one line: what is done and what comes next; a click or the key unfolds it."""
+    """The to-do list in one line: finished and next items; a click or the key unfolds it."""
 
     DEFAULT_CSS = """
     TodoBar {
@@ -37,7 +37,6 @@ class TodoBar(Widget):
     """
 
     def __init__(self) -> None:
-        """There is no list."""
         super().__init__()
         self._todos: Sequence[Todo] = ()
         self._most_rows = 10
@@ -58,7 +57,7 @@ class TodoBar(Widget):
         return self.display
 
     def set_max_height(self, rows: int) -> None:
-        """How far it may grow."""
+        """Set how many rows it may grow to."""
         self._most_rows = max(2, rows)
         self.refresh(layout=True)
 
@@ -80,7 +79,7 @@ class TodoBar(Widget):
         return Content("\n").join([head, *self._rows(width)])
 
     def _rows(self, width: int) -> list[Content]:
-        """The items that have room: from just above the one that the model is at."""
+        """Return the items that fit: from just above the current one."""
         room, todos = self._most_rows - 1, self._todos
         if len(todos) <= room:
             return [_row(todo, width) for todo in todos]
@@ -128,7 +127,6 @@ class QuestionBar(Widget):
         option: str
 
     def __init__(self) -> None:
-        """No question."""
         super().__init__()
         self._question: QuestionEntry | None = None
         self._index = 0
@@ -173,7 +171,7 @@ class QuestionBar(Widget):
     # Rows.
 
     def set_max_height(self, rows: int) -> None:
-        """How far the options may grow before they scroll."""
+        """Set how many rows the options may take before they scroll."""
         self._most_rows = max(1, rows)
         self.refresh(layout=True)
 

@@ -47,7 +47,6 @@ class Editor(TextArea):
     """
 
     def __init__(self, steer: Callable[[str], bool], pasted: Callable[[str], Awaitable[str]] | None = None) -> None:
-        """An empty editor; `pasted` tells what is to be inserted for a pasted text."""
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
@@ -84,7 +83,7 @@ class Editor(TextArea):
     # Keys.
 
     async def on_key(self, event: events.Key) -> None:
-        """Let the list of choices have its keys, and do at once what other keys are bound to here.
+        """Let the list of choices handle its keys, and perform other bound keys at once.
 
         A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
         what the chat has to lay out.
@@ -115,7 +114,7 @@ class Editor(TextArea):
         return await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """Fold a big paste; line ends become newlines. What is typed meanwhile comes after it."""
+        """Fold a large paste; line ends become newlines. Keys typed meanwhile come after it."""
         event.prevent_default()
         event.stop()
         self.paste(event.text if self._pasted is None else await self._pasted(event.text))
@@ -165,7 +164,7 @@ class Editor(TextArea):
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def set_vim(self, on: bool, tell: Callable[[str], None]) -> None:
-        """Have vim's keys or not; `tell` takes the mode."""
+        """Switch vim keys on or off; `tell` takes the mode."""
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeys
 
@@ -220,7 +219,7 @@ class Editor(TextArea):
 
     @on(TextArea.SelectionChanged)
     def keep_out_of_markers(self) -> None:
-        """Move a cursor that came to stand inside a marker to its far end."""
+        """Move a cursor that is inside a paste marker to its far end."""
         location = self.cursor_location
         marker = self._marker_at(location, left=True)
         if marker is not None and location != marker[1] and self.selection.is_empty:

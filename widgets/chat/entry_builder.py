@@ -197,7 +197,7 @@ class EntryBuilder:
         return [*changes, *kept]
 
     def _drop_stream(self) -> list[Change]:
-        """Take away what streamed in and was never recorded."""
+        """Remove streamed text that was never recorded."""
         changes = self._drops(kept=())
         self._forget_stream()
         return changes
@@ -233,7 +233,7 @@ class EntryBuilder:
         return changes
 
     def _assistant_discarded(self, event: AssistantMessage) -> list[Change]:
-        """An attempt that failed; attempts are recorded together with the one that succeeded."""
+        """Return the entry of a failed attempt; attempts are recorded together with the one that succeeded."""
         key = self._discarded.pop(0) if self._discarded else None
         if key is None and event.text:
             key = self._key("answer")
@@ -264,7 +264,7 @@ class EntryBuilder:
         return [PutEntry(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
-        """What a call says before it has a result."""
+        """Return the change for a call's text before it has a result."""
         entry = self._tools.get(update.call)
         if entry is None:
             return []
@@ -350,7 +350,7 @@ class EntryBuilder:
                 ]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[Change]:
-        """Take the edits of a step away: their files stand on its card."""
+        """Remove the edit calls of a step: their files are on its card."""
         changes: list[Change] = []
         for call in calls:
             entry = self._tools.get(call)
@@ -387,7 +387,7 @@ class EntryBuilder:
 
 
 def key_of(log: Iterable[Event], event_id: int) -> str:
-    """The key of the entry that a log's event is shown by; empty for one that is not shown."""
+    """Return the key of the entry that shows an event; empty for a hidden one."""
     builder, found = EntryBuilder(), ""
     for event in log:
         changes = builder.event(event)
@@ -397,7 +397,7 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
 
 
 def _told(event: Event, key: str) -> list[TranscriptEntry]:
-    """The entries of an event that says all by itself."""
+    """Return the entries of an event that needs no others."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))

@@ -16,7 +16,6 @@ class DroppedImages:
     """Remembers dropped images, so that no pasted text can pass for one."""
 
     def __init__(self) -> None:
-        """None was."""
         self.find: Callable[[str], Awaitable[Sequence[Mention]]] | None = None
         """Gives the images that a pasted text consists of."""
         self._paths: set[str] = set()
@@ -97,7 +96,7 @@ class FoldedPastes:
         """The latest last."""
 
     def fold(self, text: str, beside: str = "", word: str = "pasted ") -> str:
-        """Keep a text; returns the marker that stands for it in the present message.
+        """Keep a text; return the marker that stands for it in the present message.
 
         Args:
             text: what is folded.
@@ -144,7 +143,7 @@ class FoldedPastes:
         return [match.span() for match in self._pattern.finditer(line)]
 
     def begin(self, draft: ComposerDraft) -> str:
-        """Begin another message; returns what is shown of it, with markers for what is folded.
+        """Begin another message; return the shown text, with markers for folded pastes.
 
         Besides its own folds, pastes of earlier messages are folded again. Of a text that is very long all the same,
         the ends are shown.
@@ -177,7 +176,7 @@ class FoldedPastes:
 
 
 def _edge(text: str) -> int:
-    """How much of a long text is shown at its beginning: some short lines, or else some characters."""
+    """Return how much of a long text is shown at its beginning: some short lines, or else some characters."""
     position = 0
     for _ in range(_EDGE_LINES):
         end = text.find("\n", position, _EDGE_CHARACTERS)

@@ -31,7 +31,7 @@ _BEFORE_WORD = r"[_\-. ]"
 
 
 class SearchCancelled(Exception):
-    """Nobody waits for the result any more."""
+    """The result is no longer needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Best:
 
 
 class PathIndex:
-    """Searched by one thread while another lists the paths anew."""
+    """Index of paths, searched by one thread while another refreshes it."""
 
     def __init__(self) -> None:
         self._blocks: tuple[_Block, ...] = ()
@@ -155,7 +155,7 @@ class PathIndex:
         """All matches of a query in these blocks, where they are few."""
 
     def refresh(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
-        """List the paths anew, block by block in the place of what was listed before.
+        """List the paths again, replacing the index block by block.
 
         Args:
             paths: In the order in which they are offered where nothing else decides.
@@ -174,7 +174,7 @@ class PathIndex:
             self._blocks = tuple(new)
 
     def search(self, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
-        """Return the best matches among the paths that are listed by now, best first.
+        """Return the best matches among the indexed paths, best first.
 
         Raises:
             GivenUp: `given_up` said so, which is asked now and then.
@@ -214,7 +214,7 @@ def _all(blocks: Iterable[_Block]) -> Iterator[str]:
 
 
 class _Wanted(NamedTuple):
-    """What a name must have to match, as two expressions."""
+    """Requirements for a matching name, as two expressions."""
 
     anywhere: str
     """Found somewhere in the line of a name, or from the line feed before it on."""
@@ -296,7 +296,7 @@ class _Search:
             best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
 
     def _fill(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
-        """Take names that match, whatever their length, until there are enough; return where the next begins."""
+        """Collect matching names of any length until there are enough; return where to continue."""
         names = block.names
         for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
             name = names.rfind("\n", 0, found.start() + 1) + 1
@@ -373,7 +373,7 @@ def _places(text: str, part: str) -> Iterator[int]:
 
 
 def rank(query: str, path: str) -> int:
-    """How well a lower-case path fits a query that it contains at least as a subsequence; smaller is better."""
+    """Return how well a lower-case path fits a query that it contains as a subsequence; smaller is better."""
     start = path.rfind("/") + 1
     if path.startswith(query, start):
         tier = 0

@@ -28,10 +28,9 @@ class Queue(Widget):
     """
 
     class Wanted(Message):
-        """The user wants to change what is queued; it goes back into the composer."""
+        """The user wants to edit the queued messages; they go back into the composer."""
 
     def __init__(self) -> None:
-        """Nothing waits."""
         super().__init__()
         self._texts: Sequence[str] = ()
 

@@ -1,4 +1,4 @@
-"""A line that says what the session is doing, and which key stops it."""
+"""A line that shows what the session is doing, and the key that stops it."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,12 @@ _MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phas
 
 
 class StatusLine(Widget):
-    """Phase, figures and the key to stop; empty when idle."""
+    """Phase, figures and the key to stop; empty when idle.
+
+    Args:
+        clock: The clock of `PhaseChanged.until`.
+        now: The wall clock.
+    """
 
     DEFAULT_CSS = """
     StatusLine {
@@ -51,7 +56,6 @@ class StatusLine(Widget):
         *,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """`clock` is the clock of `PhaseChanged.until`, `now` that on the wall."""
         super().__init__(id=id)
         self._clock = clock
         self._now = now
@@ -93,12 +97,12 @@ class StatusLine(Widget):
         self._characters += characters
 
     def show_end(self, text: str, continues: str = "") -> None:
-        """How the last turn ended, if that is worth a word, and what /continue does then; until something moves."""
+        """Show how the last turn ended and what /continue does, until something changes."""
         self._ended, self._continues = text, continues
         self.refresh()
 
     def show_permissions(self, waiting: int) -> None:
-        """How many tools wait for the user to allow something."""
+        """Show how many tools wait for a permission."""
         now = self._clock()
         if waiting and not self._permissions:
             self._asked = now
@@ -121,7 +125,7 @@ class StatusLine(Widget):
             self._timer = None
 
     def render(self) -> Content:
-        """Left what goes on, right the key."""
+        """Return the activity at the left, the key at the right."""
         left = self._activity()
         right = self._way_out()
         width = self.content_size.width

@@ -32,7 +32,6 @@ class EntryCursor:
     """Cursor over the entries; nowhere until the user moves it."""
 
     def __init__(self, slots: EntrySlots) -> None:
-        """Nowhere."""
         self._slots = slots
         self.index: int | None = None
 
@@ -48,7 +47,7 @@ class EntryCursor:
         return self.slot.entry if self.slot is not None else None
 
     def start(self, row: int) -> None:
-        """If it is nowhere, go to the entry at this row, or to the last."""
+        """Put the cursor on the entry at this row, or on the last, unless it is set."""
         if self.index is None and len(self._slots):
             self.index = self._slots.at(row)
 
@@ -132,7 +131,7 @@ def _copied(line: StyledLine, start: int, end: int) -> str:
 
 
 def moved(selection: Selection, rows: int) -> Selection:
-    """The selection of the same text so many rows further down."""
+    """Return the selection of the same text moved down by some rows."""
     return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
 
@@ -166,7 +165,6 @@ class Transcript(StripView, can_focus=True):
         href: str
 
     def __init__(self) -> None:
-        """An empty transcript."""
         super().__init__()
         self._layout = TranscriptLayout()
         self._slots = self._layout.slots
@@ -193,7 +191,7 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def laid_out_count(self) -> int:
-        """How many entries hold rows."""
+        """Return how many entries have rows."""
         return self._layout.laid_out_count
 
     @property
@@ -212,14 +210,14 @@ class Transcript(StripView, can_focus=True):
         return self._layout.empty_copy()
 
     def show_layout(self, layout: TranscriptLayout) -> None:
-        """Show a whole session in the place of another, from the end; nothing above the screen is laid out."""
+        """Show a whole session in place of another, from the end; nothing above the screen is laid out."""
         layout.match(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
         self._settle()
 
     def show_more(self, layout: TranscriptLayout) -> None:
-        """Show a whole session of which the end is shown: what is on the screen stays where it is, as it is."""
+        """Show a whole session of which the end is shown, without moving the visible part."""
         layout.match(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt(self._layout, self.scroll_offset.y)
@@ -275,7 +273,7 @@ class Transcript(StripView, can_focus=True):
         return range(row - height, row + 3 * height)
 
     def _settle(self, *, streams: bool = False) -> None:
-        """Make what is on screen exact, keeping it in place, and follow the end if that is wanted."""
+        """Make the visible rows exact without moving them, and follow the end if that is wanted."""
         if not self._width:
             return
         if self._following:
@@ -312,7 +310,7 @@ class Transcript(StripView, can_focus=True):
         self.scroll_to(y=row, animate=False, immediate=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Lay out what came into view; scrolling up stops following, reaching the end resumes it."""
+        """Lay out rows that came into view; scrolling up stops following, reaching the end resumes it."""
         super().watch_scroll_y(old_value, new_value)
         if self._moving or round(old_value) == round(new_value):
             return
@@ -432,7 +430,7 @@ class Transcript(StripView, can_focus=True):
             self.move_cursor(index)
 
     def _step(self, direction: int) -> None:
-        """To the next entry; through one that is higher than the screen a few rows at a time."""
+        """Move to the next entry; through one higher than the screen by a few rows at a time."""
         if self._cursor.slot is None:
             self.on_focus()
             return

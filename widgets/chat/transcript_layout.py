@@ -31,7 +31,6 @@ class EntrySlot:
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
     def __init__(self, entry: TranscriptEntry, width: int) -> None:
-        """A slot with an estimated height."""
         self.entry = entry
         self.opened = False
         self.lines: list[StyledLine] | None = None
@@ -46,7 +45,7 @@ class EntrySlot:
         self._before: SlotLayout | None = None
 
     def resize(self, old: int, new: int) -> None:
-        """Have the rows of the new width, if it is the one before the old, else a guess at their number."""
+        """Use the rows of the new width, if it is the one before the old, else an estimate of their number."""
         now = SlotLayout(old, self.entry, self.opened, self.lines, self.marks, self.height, self.exact, self._growing)
         before, self._before = self._before, now
         if before is not None and (before.width, before.opened) == (new, self.opened) and before.entry == self.entry:
@@ -241,7 +240,6 @@ class TranscriptLayout:
     """The slots of all entries, laid out for a width as far as they were needed."""
 
     def __init__(self) -> None:
-        """Nothing is shown."""
         self.slots = EntrySlots()
         self._width = _FIRST_WIDTH
         self._laid_out: dict[int, EntrySlot] = {}
@@ -251,7 +249,7 @@ class TranscriptLayout:
 
     @property
     def laid_out_count(self) -> int:
-        """How many entries hold rows."""
+        """Return how many entries have rows."""
         return len(self._laid_out)
 
     @property
@@ -273,7 +271,7 @@ class TranscriptLayout:
             self.slots.toggle_interventions()
 
     def adopt(self, other: Self, row: int) -> tuple[int, int]:
-        """Have the entries of the other, which is not used any more, laid out and opened as they are there.
+        """Take over layouts and open states of the other's entries; it is not used afterwards.
 
         Returns how many entries and rows further down that lies here which is at `row` there.
         """
@@ -340,7 +338,7 @@ class TranscriptLayout:
             self._laid_out.pop(oldest).drop_rows()
 
     def update(self, indices: Iterable[int], near: range) -> None:
-        """Lay out what has changed in the rows `near` the view, as much as there is time for at once.
+        """Lay out changed entries in the rows `near` the view, as far as time allows.
 
         What is elsewhere is laid out when it comes into view.
         """
@@ -357,7 +355,7 @@ class TranscriptLayout:
                 late = time.thread_time() > deadline
 
     def catch_up(self, near: range) -> bool:
-        """Go on with what did not fit into its time; returns whether nothing is left of it."""
+        """Continue unfinished layout; return whether nothing is left of it."""
         indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
         self._unfinished.clear()
         self.update(indices, near)

@@ -144,7 +144,6 @@ class TranscriptPainter:
     """Paints the rows of one widget under its theme."""
 
     def __init__(self, widget: "Widget") -> None:
-        """Make another one when the styles change."""
         self._widget = widget
         self._palette = TranscriptStyles(widget)
         self.missing_lexers: set[str] = set()
@@ -194,7 +193,7 @@ class TranscriptPainter:
         return strip
 
     def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
-        """A row of these lines, which stand as one block in the middle, sentences and keys wrapped if need be."""
+        """Return a row of these lines, which form a block in the middle; sentences and keys are wrapped if needed."""
         room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
         lines = [piece for line in lines for piece in _wrapped(line, room)]
         top = max(0, (height - len(lines)) // 2)

@@ -40,7 +40,6 @@ class OnScreenClock:
     """Knows since when the current state has been on the screen, in the clock of input events."""
 
     def __init__(self) -> None:
-        """It was never on the screen."""
         self._since: float | None = None
         self._gained = asyncio.Event()
 
@@ -110,15 +109,14 @@ def mark_joined_keys(read: Iterable[Message]) -> list[Message]:
 
 
 class InputOrder:
-    """Queues the user's input and delivers each event after the one before it has been handled."""
+    """Queues the user's input and delivers each event after the one before it has been handled.
+
+    Args:
+        app: Whose input it is.
+        deliver: What the app does with an event whose turn it is; always called from the app's own task.
+    """
 
     def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:
-        """Nothing is waiting.
-
-        Args:
-            app: whose input it is.
-            deliver: what the app does with an event whose turn it is; always called from the app's own task.
-        """
         self._app = app
         self._deliver = deliver
         self._waiting: deque[events.Event] = deque()
@@ -175,14 +173,14 @@ class InputOrder:
             await self._hand_on()
 
     def _writes_on(self, before: "FollowedEvent") -> bool:
-        """Whether what comes next is a letter for the field that has just got one."""
+        """Return whether the next event is a letter for the field that just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
             return False
         field = self._app.focused if self._app.screen_stack else None
         return isinstance(field, TextArea) and field is before.focused
 
     async def _hand_on(self) -> None:
-        """Hand on what comes next; called by the app's own task alone, so never while it is at it."""
+        """Deliver the next event; called by the app's own task only."""
         if self._followed is not None:
             self._followed.leave()
         self._followed = None
@@ -214,7 +212,6 @@ class OrderedApp(App[None]):
     """An app that delivers input through an `InputOrder`."""
 
     def __init__(self) -> None:
-        """As any app begins."""
         super().__init__()
         self.input = InputOrder(self, super().on_event)
 
@@ -229,7 +226,7 @@ class OrderedApp(App[None]):
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:
-        """Press a key for the user, who clicked its name."""
+        """Press a key for the user, who clicked its hint."""
         self.input.press(key)
 
 
@@ -255,10 +252,13 @@ def is_handling_input(app: App[Any]) -> bool:
 
 
 class FollowedEvent:
-    """Follows one event until everything that it caused is done."""
+    """Follows one event until everything that it caused is done.
+
+    Args:
+        done: Called once, from the app's own task.
+    """
 
     def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
-        """`done` is called once, from the app's own task."""
         self._app = app
         self._done = done
         self.event = event
@@ -276,7 +276,7 @@ class FollowedEvent:
         """Whether the event has somewhere to go: a screen may be in front before it has its widgets."""
 
     def _targets(self) -> Iterator[DOMNode]:
-        """Who an event goes to, as things are: the focused widget, or what is under the mouse."""
+        """Return the receivers of an event: the focused widget, or the one under the mouse."""
         with contextlib.suppress(ScreenStackError, NoWidget):
             yield self._app.focused or self._app.screen
             if self._pointer is not None:
@@ -316,7 +316,7 @@ class FollowedEvent:
             await self._end()
 
     def _look_after(self) -> None:
-        """Go on without a widget that was removed, and give up on one that is busy for too long."""
+        """Skip removed widgets, and give up on one that is busy for too long."""
         self._looks += 1
         self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
         if self._looks == _LOOKS:

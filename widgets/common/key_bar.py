@@ -21,7 +21,7 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 
 @runtime_checkable
 class Retitles(Protocol):
-    """A widget whose keys change their meaning at times."""
+    """A widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
         """Return what an action means now; empty for its usual name, None to hide it."""

@@ -19,7 +19,7 @@ MAIN_BUTTON = 1
 
 
 class KeyHint(NamedTuple):
-    """What one key, or several together, do."""
+    """The description of one key, or of several together."""
 
     keys: str
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
@@ -103,7 +103,7 @@ class HintLine(Widget):
             self.app.simulate_key(key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight what a click would press."""
+        """Highlight the hint under the mouse."""
         target = self._target_of(event)
         self.hovered = None if target is None else target[0]
 
@@ -130,7 +130,6 @@ class KeyHints(HintLine):
     """
 
     def __init__(self, hints: Sequence[KeyHint]) -> None:
-        """Our own words only."""
         super().__init__()
         self.hints = tuple(hints)
 

@@ -29,7 +29,15 @@ class Choice:
 
 
 class SearchList(Vertical):
-    """A search field above a list of choices."""
+    """A search field above a list of choices.
+
+    Args:
+        placeholder: What can be searched for.
+        empty: Said where there is no choice at all.
+        unmatched: Said where none matches what was typed.
+        asks: The list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
+        id: Of the widget.
+    """
 
     DEFAULT_CSS = """
     SearchList {
@@ -67,7 +75,7 @@ class SearchList(Vertical):
 
     @dataclass
     class Asked(Message):
-        """This is searched for elsewhere; what is found there are the choices."""
+        """The query is to be searched elsewhere; the results become the choices."""
 
         text: str
 
@@ -87,15 +95,6 @@ class SearchList(Vertical):
         asks: bool = False,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """Make the list; all three texts are our own.
-
-        Args:
-            placeholder: what can be searched for.
-            empty: said where there is no choice at all.
-            unmatched: said where none matches what was typed.
-            asks: the list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
-            id: of the widget.
-        """
         super().__init__(id=id)
         self._empty = empty
         self._unmatched = unmatched
@@ -109,7 +108,7 @@ class SearchList(Vertical):
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
-        """Field and list, or what is said in its place."""
+        """Compose the field and the list, or the text in their place."""
         yield self._field
         yield self._list
         yield self._nothing

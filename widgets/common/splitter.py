@@ -14,7 +14,11 @@ _HANDLE = 3
 
 
 class Splitter(Widget):
-    """A row that can be dragged vertically, or a column that can be dragged horizontally."""
+    """A row that can be dragged vertically, or a column that can be dragged horizontally.
+
+    Args:
+        upright: Stands between panes that are side by side.
+    """
 
     DEFAULT_CSS = """
     Splitter {
@@ -42,7 +46,7 @@ class Splitter(Widget):
 
     @dataclass
     class Dropped(Message):
-        """The line was let go."""
+        """The line was dropped."""
 
         splitter: "Splitter"
 
@@ -52,7 +56,6 @@ class Splitter(Widget):
             return self.splitter
 
     def __init__(self, *, upright: bool = False) -> None:
-        """`upright` stands between panes that are side by side."""
         super().__init__(classes="upright" if upright else "")
         self._upright = upright
 

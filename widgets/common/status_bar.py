@@ -89,7 +89,7 @@ class StatusBar(Widget):
         return Content.assemble(left, " " * max(0, width - left.cell_length - right.cell_length), right)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Highlight what a click leads to."""
+        """Highlight the part under the mouse."""
         self.hovered = event.style.meta.get(_ACTION, "")
 
     def on_leave(self) -> None:
@@ -108,7 +108,7 @@ class StatusBar(Widget):
             await self.run_action(action)
 
     def _parts(self) -> list[LinePart]:
-        """All there is to say, from left to right."""
+        """Return all parts, from left to right."""
         status = self.status
         parts = []
         if status.asks:
@@ -140,7 +140,7 @@ class StatusBar(Widget):
         return part.stylize("underline") if action == self.hovered else part
 
     def _figures(self) -> list[tuple[int, Content]]:
-        """What stands at the right, each with how much it matters."""
+        """Return the figures at the right, each with its priority."""
         status = self.status
         figures = []
         if status.policy != "every-edit":

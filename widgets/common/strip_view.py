@@ -31,7 +31,6 @@ class StripView(ScrollView):
     """
 
     def __init__(self) -> None:
-        """Nothing was painted yet."""
         super().__init__()
         self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
         """The rows as of the last picture, or of the next where that is asked for already, and where they are; None
@@ -82,7 +81,7 @@ class StripView(ScrollView):
         return self.size, self.scroll_offset
 
     def _move_bar(self) -> None:
-        """Draw the scroll bar anew if it looks different: in a long text one row more or less doesn't show."""
+        """Redraw the scroll bar if it looks different: in a long text one row more or less doesn't show."""
         if not self._bar_moves:
             return
         self._bar_moves = False

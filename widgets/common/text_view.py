@@ -116,7 +116,7 @@ class TextView(ScrollView, can_focus=True):
         return self._match + 1, len(self._matches)
 
     def _found(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where what is looked for stands in a line."""
+        """Yield the matches of the search in a line."""
         query = self.query_text
         text = text.lower() if query == query.lower() else text
         at = text.find(query) if query else -1
@@ -209,7 +209,7 @@ class TextView(ScrollView, can_focus=True):
 
 
 def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """A stretch of characters from one edge of those that are lit to the next, and whether they are."""
+    """Yield stretches of characters, each with whether it is highlighted."""
     for first, last in lit:
         if start < min(first, end):
             yield start, min(first, end), False
@@ -227,7 +227,7 @@ def _safe(line: TextLine) -> TextLine:
 
 
 def _cuts(text: str, width: int) -> list[int]:
-    """Where to break a text that may hold wide characters."""
+    """Return where to break a text that may contain wide characters."""
     from rich.cells import cell_len
 
     cuts, used = [0], 0

@@ -26,7 +26,15 @@ Job = Callable[[], Awaitable[None]]
 
 
 class BackgroundJobs:
-    """Runs background work on the shown change, one job of a kind at a time."""
+    """Runs background work on the shown change, one job of a kind at a time.
+
+    Args:
+        sheet: What is shown.
+        run: Runs a job in the place of the one before under that name.
+        redraw: Called when the lines look different.
+        grown: Called when there are more of them, or wider ones.
+        relayout: Called when other lines are to be shown.
+    """
 
     def __init__(
         self,
@@ -36,15 +44,6 @@ class BackgroundJobs:
         grown: Callable[[], None],
         relayout: Callable[[], None],
     ) -> None:
-        """Begin with nothing to do.
-
-        Args:
-            sheet: what is shown.
-            run: runs a job in the place of the one before under that name.
-            redraw: called when the lines look different.
-            grown: called when there are more of them, or wider ones.
-            relayout: called when other lines are to be shown.
-        """
         self._sheet = sheet
         self._run = run
         self._redraw = redraw
@@ -101,14 +100,14 @@ class BackgroundJobs:
             self._redraw()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
-        """Find what of a large change differs in white space alone, in a thread."""
+        """Find the whitespace-only changes of a large diff, on a thread."""
         found = await asyncio.to_thread(left_out, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found
             self._relayout()
 
     async def _lay_out_rest(self, layout: DiffLayout) -> None:
-        """Lay out what is not on view yet, a little at a time, and find out how wide all of it is, in a thread."""
+        """Lay out invisible rows in small pieces on a thread, and measure the width of all rows."""
         sheet = self._sheet
         while layout is sheet.rows and not layout.complete:
             layout.grow(seconds=LAYOUT_SLICE)

@@ -35,7 +35,11 @@ _PRIVATE = range(0xE000, 0xF900)
 
 
 class CodeEditor(TextArea):
-    """Text area with line numbers and syntax colours by file name, without wrapping."""
+    """Text area with line numbers and syntax colours by file name, without wrapping.
+
+    Args:
+        path: Tells the language.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+home", "document_start", "To the beginning", show=False),
@@ -67,7 +71,6 @@ class CodeEditor(TextArea):
     )
 
     def __init__(self, text: str, path: str) -> None:
-        """`path` tells the language."""
         self._glyphs = _glyphs_for(text)
         shown = text.translate(self._glyphs)
         super().__init__(shown, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)

@@ -39,7 +39,7 @@ _FLAG_CLASSES = (
 
 
 class CodeStyle(NamedTuple):
-    """How a line of source is painted."""
+    """Look of a line of source."""
 
     kind: str
     """`added`, `removed`, `moved`, or empty for context."""
@@ -52,7 +52,7 @@ class CodeStyle(NamedTuple):
 
 
 class CodePosition(NamedTuple):
-    """Where a piece of code is painted."""
+    """Position of a piece of code on the screen."""
 
     row: LineRow
     side: Side
@@ -216,7 +216,7 @@ class CodePainter:
         return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
 
     def _is_same(self, row: LineRow) -> bool:
-        """Whether both texts have the same on a row of context; where white space is left out, they may not."""
+        """Return whether both texts are equal on a context row; with hidden white space they may not be."""
         file, _, _ = row.newest
         return (
             row.old is None
@@ -273,15 +273,15 @@ class CodePainter:
 
 
 def _placed(style: Style, column: int, at: CodePosition) -> Style:
-    """A style that tells the mouse, if it asks, at which character and line a piece begins."""
+    """Return a style that tells the mouse at which character and line a piece begins."""
     return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
 
 
 def _before(segment: Segment, column: int, y: int) -> Segment:
-    """What stands before the code of a terminal line, telling the mouse that it is to the left of it.
+    """Return the text before the code of a terminal line; the mouse sees it as left of the code.
 
-    A selection that begins there takes the line from its start. It ends two characters before `column` at the
-    latest, since Textual adds one to the end of a selection, and an end of -1 means the end of the line.
+    A selection that begins there takes the line from its start. It ends two characters before `column` at the latest,
+    since Textual adds one to the end of a selection, and an end of -1 means the end of the line.
     """
     placed = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
     return Segment(segment.text, segment.style + placed if segment.style else placed)

@@ -115,7 +115,7 @@ class Comment:
 
 
 class _Comments:
-    """Where the user's remarks stand."""
+    """Places of the user's comments."""
 
     def __init__(self, comments: Sequence[Comment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
@@ -250,7 +250,7 @@ class _Builder:
         return pair_lines(*texts_of(self.diffs[file], hunk))
 
     def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
-        """The rows of a hunk under which remarks stand, from the top, with the lines that they are about."""
+        """Yield the rows of a hunk with comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
             for line in self.comments.lines(file, side, lines_of(hunk, side)):
@@ -290,7 +290,7 @@ def arrange(
 def _wrapped(
     segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
-    """Segments whose lines take as many rows as they need; long ones come in pieces."""
+    """Yield segments whose lines take as many rows as they need; long ones in pieces."""
     for segment in segments:
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment

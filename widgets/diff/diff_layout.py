@@ -51,7 +51,7 @@ class Landmarks:
         """Row of each remark."""
 
     def note(self, row: int, segment: Segment) -> None:
-        """Add what begins at a row."""
+        """Add the landmarks of a segment at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
                 self.files.append(row)

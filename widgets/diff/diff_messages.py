@@ -8,7 +8,7 @@ from widgets.diff.diff_rows import SourceLine
 
 
 class _Latest(Message):
-    """A message of which the newest stands for all."""
+    """A message of which only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
         """Whether it is of the same kind."""

@@ -29,7 +29,7 @@ LAYOUT_SLICE = 0.004
 
 
 class DiffModel:
-    """Holds what is shown and how, and computes its layout."""
+    """Holds the shown diff and its view settings, and computes its layout."""
 
     def __init__(self) -> None:
         self.proposal: Proposal | None = None
@@ -170,7 +170,7 @@ class DiffModel:
         return number
 
     def _left_out(self) -> HiddenWhitespace:
-        """What is left out now, of hunks that nobody has opened and nobody has remarked on."""
+        """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
         return self.spaces.but(self.diffs, self.shape.spaces, [comment.line for comment in self.comments])

@@ -172,10 +172,13 @@ class FrameState(NamedTuple):
 
 
 class LineRenderer:
-    """Renders the lines of a diff view."""
+    """Renders the lines of a diff view.
+
+    Args:
+        look_up: Knows the style of component classes laid over each other.
+    """
 
     def __init__(self, sheet: DiffModel, look_up: StyleOf) -> None:
-        """`look_up` knows the style of component classes laid over each other."""
         self._sheet = sheet
         self._look_up = look_up
         self._painter = DiffPainter(sheet.scene, self.style)
@@ -234,7 +237,7 @@ class LineRenderer:
         return strip
 
     def _words_at(self, y: int, message: str, frame: FrameState) -> Strip | None:
-        """The line of a message in the middle of the view that stands there."""
+        """Return the line of a message in the middle of the view; None elsewhere."""
         lines = wrap(display(message).text, max(1, frame.width - 2))
         at = y - (frame.height // 2 - len(lines) // 2)
         if not 0 <= at < len(lines):

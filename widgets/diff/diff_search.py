@@ -59,7 +59,7 @@ class SearchBar(Horizontal):
             self.query = query
 
     def compose(self) -> ComposeResult:
-        """What it is, where one types, and the ways out."""
+        """Compose the label, the field and the close keys."""
         yield Static(Content.styled("Search", "bold $text-accent"))
         yield Input(select_on_focus=True)
         yield Static(Content("Enter goes there · Esc ends"), id="search-keys")
@@ -162,19 +162,18 @@ def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) 
 
 
 class DiffSearch:
-    """The query, its matches, and the match that the cursor was last moved to."""
+    """The query, its matches, and the match that the cursor was last moved to.
+
+    Args:
+        sheet: Its change is searched, and its scene shows what was found.
+        cursor: From it on the first is looked for.
+        run: Runs the search of a large change in the place of the one before.
+        changed: Called when a search begins or has its result.
+    """
 
     def __init__(
         self, sheet: DiffModel, cursor: DiffCursor, run: Callable[[Job], None], changed: Callable[[], None]
     ) -> None:
-        """Look for nothing.
-
-        Args:
-            sheet: its change is searched, and its scene shows what was found.
-            cursor: from it on the first is looked for.
-            run: runs the search of a large change in the place of the one before.
-            changed: called when a search begins or has its result.
-        """
         self._sheet = sheet
         self._cursor = cursor
         self._run = run

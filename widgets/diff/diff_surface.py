@@ -1,4 +1,4 @@
-"""The drawing side of the diff preview: it holds what is shown and its parts, and keeps them in step.
+"""The drawing part of the diff preview: holds the shown diff and its parts, and keeps them in step.
 
 What keys and the mouse do to them is `DiffView`'s.
 """
@@ -32,7 +32,7 @@ from widgets.diff.seen_lines import SeenLines, SeenRecorder
 
 
 class DiffSurface(ScrollView):
-    """Shows a proposal's file diffs: what is on the sheet, drawn by the canvas, with the cursor in view."""
+    """Shows a proposal's file diffs with the cursor in view."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = DIFF_CSS
@@ -60,12 +60,12 @@ class DiffSurface(ScrollView):
 
     @property
     def rows(self) -> DiffLayout:
-        """Which row stands where."""
+        """Return the layout of the rows."""
         return self.sheet.rows
 
     @property
     def diffs(self) -> tuple[FileDiff, ...]:
-        """What is shown of the files."""
+        """Return the shown file diffs."""
         return self.sheet.diffs
 
     @property
@@ -80,7 +80,7 @@ class DiffSurface(ScrollView):
 
     @property
     def split(self) -> bool:
-        """Whether the two sides stand side by side."""
+        """Return whether the two sides are side by side."""
         return self.sheet.is_split(self.size.width)
 
     @property
@@ -100,7 +100,7 @@ class DiffSurface(ScrollView):
         versions: bool = False,
         seen: SeenLines | None = None,
     ) -> None:
-        """Show a change. The place, the folds, the search and what was seen are kept if the same proposal is shown.
+        """Show a change. Position, folds, search and seen lines are kept if the same proposal is shown.
 
         `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
         proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
@@ -131,7 +131,7 @@ class DiffSurface(ScrollView):
         self._show_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
-        """Show plain lines instead of a diff (a command that asks to be run); so many of them have to be read."""
+        """Show plain lines instead of a diff (a command that asks to be run); `to_read` of them must be seen."""
         self._to_read = to_read
         self.sheet.clear(plain_text=notes)
         self._show_no_diff()
@@ -171,7 +171,7 @@ class DiffSurface(ScrollView):
             self.cursor.go_to(next((row for row in rows if row > self.cursor.number), rows[0]))
 
     def set_left_out(self, hunks: frozenset[str]) -> None:
-        """Say which hunks an approval would not write."""
+        """Mark the hunks that an approval would not write."""
         self.sheet.scene.left_out = hunks
         self.on_screen.count_anew()
         self.repaint()
@@ -191,7 +191,7 @@ class DiffSurface(ScrollView):
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
-        """Stand side by side or not, whatever the width; None goes by the width."""
+        """Show the sides side by side or not, whatever the width; None decides by the width."""
         self.sheet.split_wanted = split
         self.relayout()
 
@@ -202,7 +202,7 @@ class DiffSurface(ScrollView):
         self.relayout()
 
     def set_white_space(self, shown: bool) -> None:
-        """Show changes in white space alone, or leave out those that say nothing."""
+        """Show whitespace-only changes, or hide those without meaning."""
         self.sheet.white_space = shown
         self.sheet.shape = replace(self.sheet.shape, spaces=frozenset())
         self._background.find_space_changes()
@@ -241,7 +241,7 @@ class DiffSurface(ScrollView):
         self.repaint()
 
     def fit(self) -> None:
-        """Let the view be scrolled as far as there are lines, and cells in them."""
+        """Set the scroll range to the present lines and their width."""
         self.virtual_size = self.sheet.size
 
     def _grown(self) -> None:
@@ -262,22 +262,22 @@ class DiffSurface(ScrollView):
         return self.get_visual_style(*classes).rich_style
 
     def notify_style_update(self) -> None:
-        """Forget what was drawn, if it was with other colours."""
+        """Drop drawn rows after a change of colours."""
         super().notify_style_update()
         self.canvas.recheck_styles()
 
     def redraw(self) -> None:
-        """Draw every line anew."""
+        """Redraw every line."""
         self.canvas.clear_strips()
         self.refresh()
 
     def repaint(self) -> None:
-        """Draw everything anew, and tell who draws the position."""
+        """Redraw everything, and report the position."""
         self.redraw()
         self.post_message(ViewMoved())
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw, and note what was on screen."""
+        """Draw, and record what was on the screen."""
         self._frame = frame = self._look()
         try:
             strips = super().render_lines(crop)
@@ -295,13 +295,14 @@ class DiffSurface(ScrollView):
         return FrameState(y, width, height, self.cursor.number, cursor, self.picking.lit, self.text_selection)
 
     def render_line(self, y: int) -> Strip:
-        """One terminal line of the view; outside of drawing, as the mouse asks, its pieces tell where they stand."""
+        """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
+        positions."""
         if self._frame is None:
             return self.canvas.render_line(y, self._look(), offsets=True)
         return self.canvas.render_line(y, self._frame)
 
     def _after_drawing(self, first: int, last: int) -> None:
-        """Note what was on screen, and start the work that should not hold up the first frame."""
+        """Record what was on the screen, and start work that must not delay the first frame."""
         if self.on_screen.note(first, last, self.scroll_offset.y):
             self.post_message(CameOnScreen())
         if self._background.after_frame():
@@ -322,13 +323,13 @@ class DiffSurface(ScrollView):
     # Cursor
 
     def cursor_moved(self) -> None:
-        """Draw what is picked up to the cursor, and tell who draws the position."""
+        """Redraw the selection up to the cursor, and report the new position."""
         if self.picking.start is not None:
             self.redraw()
         self.post_message(ViewMoved())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who draws the position."""
+        """Report the new position."""
         super().watch_scroll_y(old_value, new_value)
         self.post_message(ViewMoved())
 

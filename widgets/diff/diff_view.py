@@ -148,11 +148,11 @@ class DiffView(DiffSurface, can_focus=True):
         self.reshape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
-        """Show the whole files, or only what is around the hunks."""
+        """Show the whole files, or only the surroundings of the hunks."""
         self.reshape(self.sheet.shape.toggle_all())
 
     def action_open(self) -> None:
-        """Open or close what the cursor stands on: a fold, a long line, a file, a remark, a comment."""
+        """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
         shape = self.sheet.shape
         match self.cursor.row:
             case FoldRow():
@@ -183,7 +183,8 @@ class DiffView(DiffSurface, can_focus=True):
 
     @property
     def _takes_comments(self) -> bool:
-        """Whether the model will get to read them: on what waits, and as it is, not on what changed in it."""
+        """Return whether the model will read comments on what is shown: on a waiting proposal, not on a
+        comparison."""
         return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -206,7 +207,7 @@ class DiffView(DiffSurface, can_focus=True):
             self.post_message(ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file].change.path))
 
     def title_of(self, action: str) -> str | None:
-        """What an action means now: nothing to offer where no diff program is set."""
+        """Return the title of an action at this moment; None where no diff program is set."""
         return None if action == "external_diff" and not self.has_external_diff else ""
 
     def action_toggle_versions(self) -> None:
@@ -235,11 +236,11 @@ class DiffView(DiffSurface, can_focus=True):
         self.picking.toggle()
 
     def action_pick_down(self) -> None:
-        """Pick the next line, too."""
+        """Extend the selection to the next line."""
         self.picking.extend(1)
 
     def action_pick_up(self) -> None:
-        """Pick the line before, too."""
+        """Extend the selection to the line before."""
         self.picking.extend(-1)
 
     def picked(self) -> PickedLines | None:

@@ -90,7 +90,7 @@ Spans = tuple[Span, ...]
 
 
 class CellStop(NamedTuple):
-    """Where a stretch begins whose characters take equally many cells, or a single grapheme."""
+    """Start of a stretch whose characters all take the same number of cells, or of a single grapheme."""
 
     source: int
     drawn: int
@@ -122,7 +122,7 @@ class DisplayText:
         return min(stop.drawn + source - stop.source, end)
 
     def source(self, drawn: int) -> int:
-        """The character of the source line that a character of `text` stands for."""
+        """Return the index in the source line for a character of `text`."""
         if not self.stops:
             return drawn
         number = bisect_right(self.stops, drawn, key=lambda stop: stop.drawn) - 1
@@ -170,14 +170,14 @@ class DisplayText:
 
 @remembered(2048)
 def display(line: str) -> DisplayText:
-    """How a line is drawn; `line` is source text without its line ending, of any origin."""
+    """Return how a line is drawn; `line` is source text of any origin, without its line ending."""
     if line.isascii() and line.isprintable():
         return DisplayText(line, len(line))
     return _compose(line)
 
 
 def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
-    """Characters and cells of what `split_graphemes` gives."""
+    """Return characters and cells of the result of `split_graphemes`."""
     start, end, cells = grapheme
     return end - start, cells
 

@@ -1,4 +1,4 @@
-"""What is said of a file in one line: its sign, its name, and what an approval would do to it."""
+"""Facts about a file in one line: its sign, its name, and what an approval would do to it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -39,7 +39,7 @@ _STATE_WORDS = {
 
 
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
-    """One line for each file whose added lines or name hold something that a reader can't see or could mistake."""
+    """Yield one line for each file whose added lines or name contain invisible or misleading text."""
     warned = [(change.path, words) for change in changes for words in change.warnings]
     for path, words in warned[:_MOST_WARNINGS]:
         yield NoteRow(-1, f"{path}: {words}", "warning")
@@ -48,7 +48,7 @@ def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
-    """What stands above the first file."""
+    """Yield the notes above the first file."""
     if proposal.origin.kind not in _OWN:
         yield NoteRow(-1, f"From {proposal.origin.words}.", "note")
     if words := proposal.ignored_words:
@@ -67,7 +67,7 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
 
 
 def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
-    """What stands under the head of a file."""
+    """Yield the notes under the heading of a file."""
     change = diff.change
     for reason in diff.reasons:
         if reason.kind not in _SAID_BELOW:
@@ -106,7 +106,7 @@ Fact = tuple[str, str]
 
 
 def file_sign(change: FileChange) -> Fact:
-    """What happens to the file, as one character."""
+    """Return the operation on the file as one character."""
     glyph = _OPS[change.op][0]
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
 
@@ -132,7 +132,7 @@ def first_reason(diff: FileDiff) -> list[Fact]:
 
 
 def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:
-    """What stands at the right of a name: hunks, what kind of change it is, and the counts of what is chosen."""
+    """Return the facts at the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
     facts: list[Fact] = []
     if diff.stands_last:

@@ -1,4 +1,4 @@
-"""The files of a change, one a line, above the diff: what happens to each, and which of them were looked at."""
+"""The list of changed files above the diff: the operation on each, and whether it was looked at."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -26,7 +26,7 @@ _LEAST_DIFF = 3
 
 
 class FileList(ScrollView, can_focus=True):
-    """Lists the files of what a diff view shows; the one at the view's cursor is lit."""
+    """Lists the files of the shown diff; the one at the cursor is highlighted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("files")]
     DEFAULT_CSS = """

@@ -1,4 +1,4 @@
-"""What is told about single lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
+"""Marks within lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
 
 import re
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from app.proposals.text.line_comparison import (
     pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.text.homoglyphs import find_lookalikes
+from app.text.deceiving_text import find_lookalikes
 from widgets.common.same_start import common_prefix_length
 from widgets.diff.diff_rows import HunkRange, Side, SourceLine, lines_of, text_of, texts_of
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
@@ -45,12 +45,12 @@ class _Changed(NamedTuple):
     """Index of the hunk in its file."""
 
     def is_below(self, other: "_Changed", lines: int) -> bool:
-        """Whether it stands so many lines below another, and nothing that stays between them."""
+        """Return whether this line is `lines` below another with no unchanged line between."""
         return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
 
 
 class _Run(NamedTuple):
-    """Lines that are equal on both sides, by their numbers among all that were removed and all that were added."""
+    """Equal lines on both sides, by their numbers among all removed and all added lines."""
 
     source: int
     target: int
@@ -169,7 +169,7 @@ def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequen
 
 
 def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
-    """The block, if it says enough and at least half of it is the same; else those of its runs that say enough."""
+    """Yield the block, if it is significant and at least half of it is equal; else its significant runs."""
     same = sum(run.length for run in block)
     last, first = block[-1], block[0]
     lines = last.length + max(last.source - first.source, last.target - first.target)
@@ -239,7 +239,7 @@ class LineMarks:
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
 
     def show_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
-        """Only these parts of some hunks are shown as changed, and a line is compared with one of its own part."""
+        """Show only these parts of some hunks as changed; a line is compared with one of its own part."""
         if parts != self._parts:
             self._parts = parts
             self._partners.clear()
@@ -276,7 +276,7 @@ class LineMarks:
         return (before if side == "old" else after), spaces
 
     def words_since_moved(self, line: SourceLine) -> Spans:
-        """What a moved line has, but for indentation, that the one which it was, or has become, doesn't have."""
+        """Return the changed stretches of a moved line, compared with its former or new place without indentation."""
         here, there = self._text(line), self._text(self.moved[line])
         if here.strip() == there.strip():
             return ()
@@ -303,7 +303,7 @@ def compare(old: str, new: str) -> tuple[Spans, Spans, bool]:
 
 
 def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
-    """How much of a line, its whitespace not counted, is in these ranges."""
+    """Return the share of a line, without whitespace, that lies in these ranges."""
     letters = len("".join(line.split()))
     return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
 
@@ -321,10 +321,10 @@ def _range(start: int, end: int) -> Spans:
 
 
 def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
-    """What a reader has to look at twice: glyphs for characters that don't show, and words with look-alike letters.
+    """Return stretches to look at twice: glyphs of invisible characters, and words with look-alike letters.
 
-    They are stretches of the drawn text, among those between two drawn characters or reaching into them: only what is
-    on view is looked at, so that a line of any length costs the same.
+    They are stretches of the drawn text that overlap the given range: only the visible part is examined, so that a
+    line of any length costs the same.
     """
     start, end = shown.source(first), shown.source(last)
     if line[start:end].isascii() and line[start:end].isprintable():

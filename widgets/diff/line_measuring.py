@@ -1,4 +1,4 @@
-"""How much room lines take: where long ones break, and how wide they are.
+"""Measures lines: where long ones break, and how wide they are.
 
 Source and words of people and of the program break between words.
 """
@@ -30,7 +30,8 @@ _LONG = 2_000
 
 @remembered(1024)
 def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
-    """What is shown of a line of a hunk; None for all of it, as where it is wholly new or fits into `width` cells."""
+    """Return the shown stretches of a line in a hunk; None for the whole line, if it is new or fits into `width`
+    cells."""
     if not changed:
         return None
     shown = display(line)
@@ -57,7 +58,7 @@ def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans |
 
 
 def kept_of_context(line: str, wrap: bool) -> Spans | None:
-    """What is shown of an unchanged line."""
+    """Return the shown stretches of an unchanged line."""
     return ((0, _HEAD),) if wrap and len(line) > _LONG else None
 
 
@@ -118,7 +119,7 @@ _CHARACTERS_OF_WORD = 4
 
 
 class LineBreaks(NamedTuple):
-    """Where a line of source breaks."""
+    """Break positions of a source line."""
 
     starts: Sequence[int]
     """The characters of the drawn text at which its terminal lines begin."""
@@ -128,7 +129,7 @@ class LineBreaks(NamedTuple):
 
 @remembered(512)
 def breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
-    """Where a line of source breaks in so many cells, its own spaces kept at the ends of the rows.
+    """Return where a line of source breaks in this many cells; its own spaces stay at the ends of the rows.
 
     Breaks are behind spaces and between ideographs. A word that is longer than a row goes on in the same row, and
     breaks where a name begins in it, if there is such a place.
@@ -157,7 +158,7 @@ def breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
 
 
 def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool) -> int:
-    """Where a row breaks.
+    """Return where a row breaks.
 
     Args:
         shown: the line.

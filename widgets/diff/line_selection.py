@@ -23,7 +23,7 @@ _WORD = re.compile(r"\w+|[^\w\s]+")
 
 
 def copied_text(layout: DiffLayout, scene: RenderContext, selection: Selection) -> str:
-    """What the selected terminal lines say, wrapped lines joined again.
+    """Return the text of the selected terminal lines, with wrapped lines joined again.
 
     Tabs stay tabs. An unsafe character is copied as the glyph that was seen: what is pasted into a shell holds no
     escape sequence.
@@ -82,7 +82,7 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
 
 
 def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:
-    """The word at an offset as the mouse tells it: drawn character and terminal line."""
+    """Return the word at a mouse offset: drawn character and terminal line."""
     found = _source_at(layout, scene, offset)
     if found is None:
         return None
@@ -158,7 +158,7 @@ class LineSelection:
         self.set_start(None if self.start is not None else self._cursor.number)
 
     def extend(self, step: int) -> None:
-        """Pick the next line, too, or the one before (-1)."""
+        """Extend the selection to the next line, or to the one before (-1)."""
         if self.start is None:
             self.set_start(self._cursor.number)
         self._cursor.move_to(self._cursor.number + step)

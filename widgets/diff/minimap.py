@@ -1,4 +1,4 @@
-"""One column at the right edge: the whole diff in small, with the visible part lit. It is the scrollbar, too."""
+"""Map of the whole diff in one column at the right edge, with the visible part lit; it is also the scrollbar."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
@@ -27,7 +27,7 @@ _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
 def map_rows(layout: DiffLayout, height: int) -> list[int]:
-    """What each of `height` cells stands for: bits for added and removed lines and for comments."""
+    """Return the content of each of `height` cells: bits for added and removed lines and for comments."""
     total = max(layout.height, height)
     if not height:
         return []
@@ -92,7 +92,7 @@ class MiniMap(Widget):
         self._styles: dict[tuple[str, ...], Style] = {}
 
     def follow(self) -> None:
-        """Draw anew if what there is or what is visible of it has changed."""
+        """Redraw if the layout or the visible part has changed."""
         if self._is_old or self._lit != self._visible:
             self.refresh()
 
@@ -118,12 +118,12 @@ class MiniMap(Widget):
 
     @property
     def _colourless(self) -> bool:
-        """Whether the light behind the visible part can't be told from the rest."""
+        """Return whether the theme shows no difference behind the visible part."""
         return self.view.has_pseudo_class("ansi") or self.view.has_pseudo_class("nocolor")
 
     @property
     def _visible(self) -> tuple[int, int]:
-        """The cells of what is on screen, from, to; none if that is all."""
+        """Return the cells of the visible part, from and to; none if everything is visible."""
         view, height = self.view, self.size.height
         if view.rows.height <= view.size.height:
             return 0, 0
@@ -166,7 +166,7 @@ class MiniMap(Widget):
         return Strip([Segment(glyph, self._styles[key])], 1)
 
     def _add_reasons(self) -> None:
-        """Mark what deserves eyes, as far as it is laid out."""
+        """Mark reasons for attention, as far as the diff is laid out."""
         layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
         for row in reason_rows(layout, self.view.diffs):

@@ -1,4 +1,4 @@
-"""What the drawing of a diff depends on, apart from the row that is drawn."""
+"""Drawing context of a diff: everything that a row's look depends on, apart from the row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class DrawnLine(NamedTuple):
 
 
 class LineCut(NamedTuple):
-    """What of a line is on one terminal line, in characters of its drawn text."""
+    """The part of a line on one terminal line, in characters of its drawn text."""
 
     first: int
     last: int
@@ -56,7 +56,7 @@ class LineCut(NamedTuple):
 
 @dataclass(slots=True)
 class RenderContext:
-    """All that a row's looks depend on, apart from the row itself."""
+    """Everything that a row's look depends on, apart from the row itself."""
 
     diffs: Sequence[FileDiff] = ()
     marks: LineMarks = field(default_factory=lambda: LineMarks(()))
@@ -103,7 +103,7 @@ class RenderContext:
         return max(8, self.width - 8)
 
     def counts(self, hunk: Hunk) -> bool:
-        """Whether an approval would write a hunk, or has; what of it was not seen matters then."""
+        """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
     def left_out_row(self, row: LineRow) -> bool:
@@ -174,7 +174,7 @@ class RenderContext:
         return widest(self.diffs, (segment,)) <= self.code_width
 
     def cut(self, drawn: DrawnLine, part: int) -> LineCut:
-        """What of a line is drawn on one of the terminal lines that it takes."""
+        """Return the part of a line that is drawn on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:
             if part >= len(starts):

@@ -1,4 +1,4 @@
-"""What of a change was on screen: whole lines by the rows that were drawn, long ones by the characters.
+"""Records which changed lines were on the screen: rows as a whole, long lines by the drawn characters.
 
 A line is known by its hunk and its number in it, the removed lines before the added ones, so that what was seen stays
 seen when a re-base moves the hunk.
@@ -24,7 +24,7 @@ def changed_lines(hunk: Hunk) -> int:
 
 
 class SeenLines:
-    """What of one proposal's lines has been on screen."""
+    """The lines of one proposal that have been on the screen."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
@@ -66,7 +66,7 @@ class SeenLines:
             self._unsaved.add(hunk.id)
 
     def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
-        """These characters of a line were drawn; `wanted` are those that have to be before it counts as seen."""
+        """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
         if self.is_seen(hunk, number):
             return
         before = self._parts.get((hunk.id, number), [])
@@ -78,7 +78,7 @@ class SeenLines:
             self.note(hunk, number)
 
     def inherit(self, whole: Hunk, part: Hunk) -> None:
-        """A hunk was cut: what was seen of it has been seen of the part."""
+        """Copy the seen lines of a hunk to a part that was split off."""
         for number in range(changed_lines(part)):
             if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
@@ -110,11 +110,11 @@ class SeenLines:
         return lines is not None and number < len(lines) and bool(lines[number])
 
     def unseen(self, hunk: Hunk) -> int:
-        """How many of its lines were not."""
+        """Return how many of its lines were not on the screen."""
         return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
 
     def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
-        """How many of the lines of those hunks that wait and are not left out were not seen, and all of them."""
+        """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
         missing = of = 0
         get = self._left.get
         for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
@@ -140,7 +140,7 @@ class SeenLines:
 
 
 def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
-    """The spans with one more; those that touch become one."""
+    """Return the spans with one more; touching spans are joined."""
     start, end = new
     if start >= end:
         return list(spans)
@@ -153,7 +153,7 @@ def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
 
 
 def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
-    """The first wanted character that is in none of the spans."""
+    """Return the first wanted character outside all spans; None if there is none."""
     for start, end in wanted:
         at = start
         for low, high in spans:
@@ -179,7 +179,7 @@ class UnseenLine(NamedTuple):
 
 
 class UnseenLines:
-    """Counts what of a scene was not seen, and finds it.
+    """Counts and finds the unseen lines of a diff.
 
     Hunks that are left out, and those that were decided while others wait, don't count.
     """
@@ -202,7 +202,7 @@ class UnseenLines:
         return self._counted[file]
 
     def note(self, row: LineRow, lines: int) -> None:
-        """So many of the lines on a row of a hunk have been seen now."""
+        """Record that `lines` more lines on a row of a hunk have been seen."""
         if row.hunk is None or row.file not in self._counted:
             return
         if self._scene.counts(self._scene.diffs[row.file].change.hunks[row.hunk]):
@@ -210,7 +210,7 @@ class UnseenLines:
             self._counted[row.file] = missing - lines, of
 
     def below(self, file: int, row: Row | None) -> Iterator[UnseenLine]:
-        """What is unseen, from a row of a file on, and from the end on to the first."""
+        """Yield the unseen lines from a row of a file to the end, then from the beginning."""
         diffs = self._scene.diffs
         start_hunk, start_number = self._place_of(file, row)
         for index in (*range(file, len(diffs)), *range(file + 1)):
@@ -264,7 +264,7 @@ _PROBES = 3
 
 
 class SeenRecorder:
-    """Watches what a widget draws of a sheet."""
+    """Records what a widget draws of a diff."""
 
     def __init__(self, sheet: DiffModel, widget: Widget) -> None:
         self._sheet = sheet
@@ -278,7 +278,7 @@ class SeenRecorder:
         self.unseen = UnseenLines(sheet.scene, self.seen)
 
     def begin(self, seen: SeenLines | None = None) -> None:
-        """Another change is shown, or the same as it is now; `seen` is what of it was on screen before."""
+        """Begin to record a change; `seen` are its lines that were on the screen before."""
         self.seen = SeenLines() if seen is None else seen
         self.reset()
         self.count_anew()
@@ -297,7 +297,8 @@ class SeenRecorder:
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 
     def note(self, first: int, last: int, top: int) -> bool:
-        """Take in a frame whose first line is `top`, of which these lines were drawn; whether any was unseen."""
+        """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
+        unseen."""
         sheet, seen = self._sheet, self.seen
         if self._painted_at != sheet.scene.scroll:
             self._painted_at = sheet.scene.scroll
@@ -309,9 +310,9 @@ class SeenRecorder:
         return seen.count != before
 
     def _newly_visible(self, first: int, last: int, top: int) -> list[int]:
-        """Those lines that are visible for the first time.
+        """Return the lines that are visible for the first time.
 
-        Textual draws a widget whole although another lies over a part of it (a toast, a scrollbar), although only a
+        Textual draws a whole widget although another covers a part of it (a toast, a scrollbar), although only a
         strip of it is on the screen, and dimmed behind a dialog.
         """
         lines, widget = self._painted, self._widget
@@ -331,7 +332,7 @@ class SeenRecorder:
         return visible
 
     def _note_line(self, line: int) -> None:
-        """Take in what stands on a terminal line."""
+        """Record the line on a terminal line."""
         _, row, part = self._sheet.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change

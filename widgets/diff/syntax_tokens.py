@@ -30,7 +30,7 @@ Run = tuple[int, int, str, int]
 
 
 def clipped(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
-    """What of these is between two characters."""
+    """Return the stretches between two characters."""
     return [
         (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
     ]
@@ -50,7 +50,7 @@ def overlaid(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], nam
 
 
 def runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
-    """A line of so many characters, in order, from one place where its looks change to the next."""
+    """Yield the runs of a line between changes of its look, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
@@ -125,7 +125,7 @@ class SyntaxTokens:
         return bool(self._wanted)
 
     async def work(self) -> bool:
-        """Lex what was asked for, the latest first, in a thread; whether there was anything."""
+        """Lex the requested parts, the latest first, on a thread; return whether there were any."""
         if not self._wanted:
             return False
         keys = [self._wanted.popitem()[0] for _ in range(min(_CHUNKS_AT_ONCE, len(self._wanted)))]
@@ -176,7 +176,7 @@ def lex(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
 
 
 def preload() -> None:
-    """Load what finds a lexer by the name of a file: the first look takes a tenth of a second."""
+    """Load the search for lexers by file name: the first one takes a tenth of a second."""
     _lexer_for("preload.py")
 
 

@@ -1,10 +1,9 @@
-"""What the view without white space leaves out of a change, hunk by hunk.
+"""Hides whitespace changes in the view, hunk by hunk.
 
-It is a way to look, and nothing else: the proposal's hunks, their numbers, what is chosen and what is written stay as
-they are. What it leaves out was not seen, nor was a hunk that is said in one row: that row tells how much there is,
-not what it is, and white space can do harm where nobody expects it, in a text of several lines or in a language that
-is not what the file's name says. So an approval asks about it as about all that was never on screen, and the key that
-goes on to what was not seen shows it.
+Only the view changes: hunks, numbers, the choice and what is written stay the same. Hidden lines count as not seen,
+and so does a hunk that is folded into one row: the row tells how much there is, not what it is, and white space can
+do harm in a text of several lines or in a language other than the file's name says. So an approval asks about them,
+and the key that goes to the next unseen line shows them.
 """
 
 import re
@@ -33,7 +32,7 @@ _OPERATORS = frozenset("=+-*<>&|^!?:%")
 
 @dataclass(frozen=True, slots=True)
 class WhitespaceRules:
-    """What white space says in the lines of a file."""
+    """Meaning of white space in the lines of a file."""
 
     language: str = ""
     """In which indentation has meaning, as people call it; empty if that is not known."""
@@ -96,13 +95,13 @@ _BY_NAME = {
 
 
 def meaning_in(path: str) -> WhitespaceRules:
-    """What white space says in a file of this name."""
+    """Return the meaning of white space in a file with this name."""
     name = path.rpartition("/")[2].lower()
     return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
 
 
 def same_but_for_space(old: str, new: str, meaning: WhitespaceRules) -> bool:
-    """Whether two lines say the same, whatever white space that says nothing they have."""
+    """Return whether two lines are equal apart from white space without meaning."""
     if old == new or meaning.exact:
         return old == new
     inner, other = old.strip(_SPACE), new.strip(_SPACE)
@@ -120,7 +119,7 @@ def _indentation(line: str) -> str:
 
 
 def _spoken(text: str, *, joins: bool) -> str:
-    """A line without the white space that says nothing."""
+    """Return a line without white space that has no meaning."""
     return "".join(_pieces(text, joins=joins))
 
 
@@ -141,7 +140,7 @@ def _needless(before: str, after: str) -> bool:
 
 
 class NonWhitespaceRest(NamedTuple):
-    """What a hunk changes beyond white space."""
+    """The changes of a hunk other than white space."""
 
     changes: Sequence[LineChange]
     """By the numbers of its lines, from 0; none if it changes nothing else."""
@@ -152,7 +151,7 @@ class NonWhitespaceRest(NamedTuple):
 
 
 def beyond_space(old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules) -> NonWhitespaceRest | None:
-    """What is changed by a hunk of these lines, apart from white space; None if that is all of it.
+    """Return the changes in these lines apart from white space; None if there are none.
 
     Lines are matched without any white space, and then looked at one pair by one.
     """
@@ -183,7 +182,7 @@ def _bare(lines: Sequence[str]) -> list[str]:
 
 
 def _append(changes: list[LineChange], change: LineChange) -> None:
-    """Add a change; one that follows the last without a line between is a part of it."""
+    """Add a change; one that directly follows the last is joined to it."""
     if changes and changes[-1].old_end == change.old_start and changes[-1].new_end == change.new_start:
         last = changes.pop()
         change = LineChange(last.old_start, change.old_end, last.new_start, change.new_end)
@@ -196,7 +195,7 @@ HunkKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class HiddenWhitespace:
-    """What is left of the hunks that change white space, among other things or alone."""
+    """The hunks that change white space, with their other changes."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
     """What there is to show of a hunk; nothing of one that changes white space alone."""
@@ -223,7 +222,7 @@ class HiddenWhitespace:
         return sum(self.lines.values())
 
     def notes(self, diffs: Sequence[FileDiff], key: str) -> dict[int, list[NoteRow]]:
-        """What stands under the heads of files: how much is left out of each, which key shows it, and what stays."""
+        """Return the notes under the headings of files: how much is hidden, which key shows it, and what stays."""
         found: dict[int, list[NoteRow]] = {}
         counts: dict[int, int] = {}
         for (file, _), count in self.lines.items():
@@ -251,7 +250,7 @@ def space_words(lines: int) -> str:
 
 
 def left_out(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
-    """What the view without white space leaves out of a change; a large one is looked through in a thread."""
+    """Return the hidden whitespace changes of a diff; call it on a thread for a large one."""
     parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}

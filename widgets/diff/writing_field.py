@@ -26,28 +26,27 @@ async def _as_it_is(text: str) -> str:
 
 
 class WritingArea(TextArea):
-    """A text area whose keys to send and to close are the field's."""
+    """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
 
     class SendPressed(Message):
-        """The text is to be handed on."""
+        """The user wants to send the text."""
 
     class ClosePressed(Message):
-        """The field is to go away."""
+        """The user wants to close the field."""
 
     def __init__(self, send_title: str) -> None:
-        """An empty area; `send_title` is what the footer calls sending here."""
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
         self.pasted: Pasted = _as_it_is
 
     def title_of(self, action: str) -> str:
-        """What a key means here, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return self._send_title if action == "send" else ""
 
     async def on_key(self, event: events.Key) -> None:
-        """Enter sends, before the text takes it; one that came in one read with other keys is a part of the text."""
+        """Send on Enter, before the text gets it; an Enter that was read together with other keys is text."""
         if event.key != "enter" or isinstance(event, JoinedKey):
             return
         bound = self.screen.active_bindings.get(event.key)
@@ -57,7 +56,7 @@ class WritingArea(TextArea):
             await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """What is typed while it is found out what was pasted comes after it."""
+        """Keep keys typed during the examination of a paste behind it."""
         event.prevent_default()
         event.stop()
         text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
@@ -79,7 +78,11 @@ class WritingArea(TextArea):
 
 
 class WritingField(Vertical):
-    """A titled text area, with the keys that send the text and close the field."""
+    """A titled text area, with the keys that send the text and close the field.
+
+    Args:
+        verb: Says what sending does, for the hint.
+    """
 
     DEFAULT_CSS = """
     WritingField {
@@ -136,7 +139,7 @@ class WritingField(Vertical):
 
     @dataclass
     class Closed(Message):
-        """The user left; the draft is kept by whoever listens."""
+        """The user closed the field; the listener keeps the draft."""
 
         field: "WritingField"
         subject: str
@@ -148,7 +151,6 @@ class WritingField(Vertical):
             return self.field
 
     def __init__(self, verb: str, *, id: str | None = None) -> None:  # noqa: A002
-        """`verb` says what sending does, for the hint."""
         super().__init__(id=id)
         self._verb = verb
         self.subject = ""
@@ -161,7 +163,7 @@ class WritingField(Vertical):
         yield KeyHints(self._hints({}))
 
     def take_pastes(self, pasted: Pasted) -> None:
-        """Have somebody say what is inserted for a pasted text."""
+        """Set the function that returns the text to insert for a paste."""
         self.query_one(WritingArea).pasted = pasted
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
@@ -183,7 +185,7 @@ class WritingField(Vertical):
         return self.has_class("shown")
 
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
-        """Show the field, empty or with a draft, and let the user type."""
+        """Show the field, empty or with a draft, and focus it."""
         self.subject = subject
         self.query_one(".writing--title", Static).update(title)
         lines = self.query_one(".writing--context", Static)
@@ -196,7 +198,7 @@ class WritingField(Vertical):
         self.screen.set_focus(area)
 
     def close(self) -> str:
-        """Hide the field; gives back what was typed."""
+        """Hide the field; return its text."""
         draft = self.query_one(WritingArea).text
         self.remove_class("shown")
         return draft

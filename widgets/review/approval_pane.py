@@ -24,10 +24,10 @@ cells."""
 
 
 class _Words(Static):
-    """Words that are drawn with whatever changes: to lay out the screen each time would hold up a key's picture."""
+    """Text that is redrawn with every change, without a new layout of the screen, which would delay a key."""
 
     def say(self, words: Content | None) -> None:
-        """Say this, or nothing."""
+        """Show these words, or nothing."""
         words = words or Content("")
         if not (isinstance(self.content, Content) and self.content.is_same(words)):
             self.update(words)
@@ -146,7 +146,7 @@ class ApprovalPane(Column):
         self._name_keys(actions_on([self._asked] if self._asked is not None else lines))
 
     def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
-        """The results of the checks if they are well, and so short that they can stand beside the title."""
+        """Return the check results if all passed and they fit beside the title."""
         checked = state.checks.get(proposal)
         if checked is None or checked.why_not or checked.new_failures or checked.is_running:
             return None
@@ -222,7 +222,7 @@ class ApprovalPane(Column):
         of_key: bool = False,
         back: Callable[[], str] | None = None,
     ) -> None:
-        """Show what happened.
+        """Show the outcome of an action.
 
         Args:
             text: that, or None for nothing.

@@ -45,7 +45,7 @@ _SLICE = 0.004
 
 @dataclass(frozen=True, slots=True)
 class PanelTopic:
-    """What a side question is about."""
+    """The subject of a side question."""
 
     place: ThreadAnchor
     words: str
@@ -59,7 +59,13 @@ class Answers(Transcript, can_focus=False):
 
 
 class AskPanel(Column):
-    """A side thread about a hunk, and the field for the next question."""
+    """A side thread about a hunk, and the field for the next question.
+
+    Args:
+        state: What the review shows.
+        diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
+        preview: Says which diff is on the screen.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("asking")]
     DEFAULT_CSS = """
@@ -93,18 +99,11 @@ class AskPanel(Column):
 
     @dataclass
     class FeedbackWanted(Message):
-        """What was asked and answered last is to become feedback."""
+        """The last question and answer are to become feedback."""
 
         place: ThreadAnchor
 
     def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
-        """Show nothing yet.
-
-        Args:
-            state: What the review shows.
-            diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
-            preview: Says which diff is on the screen.
-        """
         super().__init__(id="asking")
         self.threads = SideThreads()
         self._state = state
@@ -198,14 +197,14 @@ class AskPanel(Column):
         return PanelTopic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
 
     def _marked_at_cursor(self) -> ThreadAnchor | None:
-        """Return the place of the thread whose mark the cursor is on, if no lines are picked."""
+        """Return the place of the thread whose mark is under the cursor, if no lines are selected."""
         row = self._view.cursor.row
         if not isinstance(row, CommentRow) or self._view.picking.start is not None:
             return None
         return self._marked.get(self._view.sheet.comments[row.comment])
 
     def go_to_sought(self) -> None:
-        """Move the cursor to the thread that was to be shown, if its hunk is laid out by now."""
+        """Move the cursor to the requested thread, if its hunk is laid out."""
         place = self._sought
         if place is None or not self._view.diffs or self._state.current != place.proposal:
             return
@@ -223,7 +222,7 @@ class AskPanel(Column):
             self._view.cursor.go_to(row)
 
     def _open(self, topic: PanelTopic) -> None:
-        """Show a thread and let the user write; restore a draft that was left there."""
+        """Show a thread and focus the field; restore its draft."""
         self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
         self._put_aside()
         self.topic = topic
@@ -278,7 +277,7 @@ class AskPanel(Column):
         self.call_after_refresh(lambda: self._view.cursor.move_to(self._view.cursor.number))
 
     def show_marks(self) -> None:
-        """Put a mark at each hunk that something was asked about, and at the first for what was asked of the file."""
+        """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
         threads: dict[ThreadAnchor, list[SideExchange]] = {}
         for one in () if self._preview.comparing else self.threads.on(self._state.current):
             threads.setdefault(one.question.place, []).append(one)
@@ -305,7 +304,7 @@ class AskPanel(Column):
         return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
-        """Put it away; what is being written stays with its thread."""
+        """Close the panel; an unfinished question stays with its thread."""
         self._put_aside()
         self._sought = None
         self.topic = None
@@ -362,7 +361,7 @@ class AskPanel(Column):
     # Keys
 
     def title_of(self, action: str) -> str:
-        """What a key means now, if that is not what its action is called."""
+        """Return the title of a key here; empty for the usual title of its action."""
         return "Stop" if action == "close" and self._waits else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -389,7 +388,7 @@ class AskPanel(Column):
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_undo(self) -> None:
-        """Take back what was typed last."""
+        """Undo the last typed text."""
         self._editor.undo()
 
     def action_close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the checks say of a proposal, in the approvals and in the diff."""
+"""Words for check results, in the approvals and in the diff."""
 
 from collections.abc import Sequence
 
@@ -21,9 +21,10 @@ _SIGNS = {
 
 
 def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, keys: bool = True) -> list[Content]:
-    """`ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, and the `keys` that go with it; nothing without checks.
+    """Return the lines of the check results, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, with the keys; none
+    without checks.
 
-    Where there is no room for all of it on a line, what is well says less, and then the keys get a line of their own.
+    Where a line is too short, passed checks are shortened first, and the keys get another line.
     """
     checked = state.checks.get(proposal)
     if checked is None:
@@ -88,7 +89,7 @@ def _result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
 
 
 def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
-    """The findings on lines of these diffs; those that were there before say so."""
+    """Return the findings on lines of these diffs; older ones say so."""
     if checked is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}

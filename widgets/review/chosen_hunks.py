@@ -9,7 +9,7 @@ from app.proposals.values.models import Hunk, HunkState, Proposal
 
 @dataclass(frozen=True, slots=True)
 class ChosenPart:
-    """What an approval of a proposal would write."""
+    """The part of a proposal that an approval would write."""
 
     hunks: tuple[str, ...]
     """Ids of the chosen hunks."""
@@ -68,9 +68,9 @@ class ChosenHunks:
             out |= pending
 
     def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
-        """Take lines in or out of what was just cut, and the hunks of which all lines were picked, too.
+        """Toggle lines of a hunk that was just split, and hunks of which all lines were selected.
 
-        `proposal` is as it was before. What is picked goes in if all of it was left out, else out; the rest stays.
+        `proposal` is as it was before. The selection goes in if all of it was left out, else out; the rest stays.
         """
         out = self.left_out.setdefault(proposal.id, set())
         cut = {part.whole for part in parts}

@@ -16,10 +16,13 @@ _TOO_EARLY = "That came before this was on the screen, and decided nothing. Look
 
 
 class GracePeriod:
-    """A moment in which keys are ignored after the thing that they would decide on has changed."""
+    """A moment in which keys are ignored after the thing that they would decide on has changed.
+
+    Args:
+        clock: Gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
         self._clock = clock
         self._subject: Hashable = None
         self._since = clock() - GRACE_SECONDS
@@ -27,7 +30,7 @@ class GracePeriod:
         """Why it is not open, and what to do, if it isn't."""
 
     def watch(self, subject: Hashable) -> bool:
-        """Note what would be decided now; return whether it is new."""
+        """Set the subject of the next decision; return whether it is new."""
         if subject == self._subject:
             return False
         self._subject = subject
@@ -35,7 +38,7 @@ class GracePeriod:
         return True
 
     def restart(self, why: str) -> None:
-        """Begin the grace period anew, with the same subject."""
+        """Restart the grace period for the same subject."""
         self.why = why
         self._since = self._clock()
 
@@ -46,10 +49,13 @@ class GracePeriod:
 
 
 class Readiness:
-    """Everything that keeps a key from deciding on something that the user has not seen."""
+    """Everything that keeps a key from deciding on something that the user has not seen.
+
+    Args:
+        clock: Gives monotonic seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` gives monotonic seconds."""
         self.guard = GracePeriod(clock)
         """Over decisions: what would be written, and the question that is open."""
         self.choice_guard = GracePeriod(clock)
@@ -129,9 +135,9 @@ _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": 
 
 
 def title_now(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
-    """What a key means at this moment, if that is not what its action is called; else an empty string.
+    """Return the title of a key at this moment; empty for the usual title of its action.
 
-    None is for a key that would only say why it does nothing.
+    None means that the key would only say why it does nothing.
     """
     if question is not None:
         return _ANSWERS.get(action, "")

@@ -52,7 +52,14 @@ class _Typed(NamedTuple):
 
 
 class PermissionBar(ComposerQuestion):
-    """The whole permission request, and the keys of the empty composer that answer it."""
+    """The whole permission request, and the keys of the empty composer that answer it.
+
+    Args:
+        review: Has the questions, and takes the answers.
+        composer: Whose keys answer.
+        is_beside: Tells whether the review is on the screen beside the chat.
+        clock: Gives monotonic seconds.
+    """
 
     DEFAULT_CSS = """
     PermissionBar {
@@ -78,14 +85,6 @@ class PermissionBar(ComposerQuestion):
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            review: Has the questions, and takes the answers.
-            composer: Whose keys answer.
-            is_beside: Tells whether the review is on the screen beside the chat.
-            clock: Gives monotonic seconds.
-        """
         super().__init__()
         self._review = review
         self._state = review.state
@@ -121,7 +120,7 @@ class PermissionBar(ComposerQuestion):
         self.refresh(layout=True)
 
     def lose_picture(self) -> None:
-        """Let no key answer before all this was painted anew."""
+        """Ignore keys until the request has been painted again."""
         self.sight.lose()
         self.refresh()
 
@@ -150,7 +149,7 @@ class PermissionBar(ComposerQuestion):
         return strips
 
     def on_resize(self) -> None:
-        """It is drawn otherwise now."""
+        """Redraw for the new size."""
         self.sight.lose()
         self.refresh()
 
@@ -213,7 +212,7 @@ class PermissionBar(ComposerQuestion):
         return keys_of(next(one for one in in_scope("review") if one.handler == action), self._review.keymap)
 
     def _can(self, action: str) -> bool:
-        """Whether an action answers what is asked."""
+        """Return whether an action answers the question."""
         shown = self._shown
         if shown is None:
             return False
@@ -239,7 +238,7 @@ class PermissionBar(ComposerQuestion):
         return False
 
     def _answer_of(self, event: events.Key) -> str:
-        """What a key would answer; empty if it begins no answer."""
+        """Return the answer of a key; empty if it begins none."""
         vim = self._composer.editor.vim
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.inserts):
             return ""
@@ -260,12 +259,12 @@ class PermissionBar(ComposerQuestion):
 
     @property
     def _is_seen(self) -> bool:
-        """Whether all that is asked was on the screen when the key or click came."""
+        """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival(self.app)
         return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
 
     def _decide(self) -> None:
-        """Nothing has followed the key."""
+        """Answer: no other key followed."""
         typed, editor = self._typed, self._composer.editor
         self._forget()
         if typed is None or self._shown is None or self._shown[0] != typed.key:

@@ -21,7 +21,7 @@ Written = tuple[tuple[object, ...], ...]
 
 
 def written_versions(changes: Sequence[FileChange]) -> Written:
-    """Return what an approval of these changes would write, in whatever order they are shown."""
+    """Return the versions that an approval of these changes would write."""
     return tuple(
         (
             change.path,
@@ -43,10 +43,13 @@ def _decided_more(before: Proposal, now: Proposal) -> bool:
 
 
 class PreviewController:
-    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request."""
+    """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
+
+    Args:
+        post: Takes the messages that ask for diffs.
+    """
 
     def __init__(self, state: ReviewState, pane: DiffPane, post: Callable[[Message], object]) -> None:
-        """`post` takes the messages that ask for diffs."""
         self._state = state
         self._pane = pane
         self._view = pane.view
@@ -105,7 +108,7 @@ class PreviewController:
         self.show_choice()
 
     def toggle_order(self) -> str:
-        """Show the files in the other order, with the cursor on the same line; says which that is."""
+        """Show the files in the other order, with the cursor on the same line; return the name of the order."""
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
@@ -133,11 +136,11 @@ class PreviewController:
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
     def show_left_out(self) -> None:
-        """Mark what an approval would not write."""
+        """Mark the hunks that an approval would not write."""
         self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
     def show_choice(self) -> None:
-        """Mark what is left out, and what was remarked."""
+        """Mark the left-out hunks and the comments."""
         if self._state.proposal is not None and self._view.diffs:
             self.show_left_out()
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
@@ -146,12 +149,12 @@ class PreviewController:
             self.show_findings()
 
     def show_findings(self) -> None:
-        """Put what checks found at its lines."""
+        """Show the findings of checks at their lines."""
         if self._view.diffs and not self.comparing:
             self._pane.set_findings(placed_findings(self._state.checks.get(self._state.current), self._view.diffs))
 
     def restore_drafts(self, key: str) -> None:
-        """Have the remarks at hand that were put aside before they were saved."""
+        """Restore comments that were kept before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
         self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
 
@@ -179,7 +182,7 @@ class PreviewController:
 
     @property
     def title(self) -> Content:
-        """What the line above the diff begins with."""
+        """Return the beginning of the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
@@ -189,7 +192,7 @@ class PreviewController:
 
     @property
     def origin(self) -> Content:
-        """Whose the change is that the line above the diff is about."""
+        """Return the origin of the shown change, for the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")

@@ -78,7 +78,12 @@ _UNTIL_SEEN = 1.0
 
 
 class Review(Column):
-    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it."""
+    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
+
+    Args:
+        clock: Monotonic seconds.
+        keys: Replaces the registry's keys in the hints, by action id.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
@@ -114,7 +119,6 @@ class Review(Column):
         keys: Mapping[str, str] | None = None,
         id: str | None = None,  # noqa: A002
     ) -> None:
-        """`clock` gives monotonic seconds; `keys` overrides the registry's keys for the hints, by action id."""
         super().__init__(id=id)
         self.state = ReviewState()
         self.diff_pane = DiffPane()
@@ -149,7 +153,7 @@ class Review(Column):
         )
 
     def on_mount(self) -> None:
-        """Show what there is."""
+        """Show the present state."""
         for field in self.query(WritingField):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
@@ -159,20 +163,20 @@ class Review(Column):
         self.preview.show_current()
 
     def on_resize(self) -> None:
-        """Share the height between the panes; where there is hardly any, say that."""
+        """Share the height between the panes; show a notice where there is hardly any."""
         self.query_one("#too-small").display = self.is_too_small
         self.pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
     def is_too_small(self) -> bool:
-        """Whether the terminal has no room for what would be decided."""
+        """Return whether the terminal is too small to show what would be decided."""
         return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
 
     # What the application tells
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals as they are now; no word about what was decided elsewhere is lost."""
+        """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
         before = self.state.current
         known = set(self.state.keys)
         self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
@@ -199,7 +203,7 @@ class Review(Column):
             self.draw()
 
     def set_checks(self, checked: ProposalChecks) -> None:
-        """Take what the checks say of a proposal by now."""
+        """Take the present check results of a proposal."""
         self.state.checks[checked.proposal] = checked
         if checked.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
@@ -217,7 +221,7 @@ class Review(Column):
         self.preview.show_notes()
 
     def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
-        """Take what a proposal does at each of the comments on the version before."""
+        """Take the proposal's effects on each comment on its former version."""
         self.state.unsaid.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
@@ -236,12 +240,12 @@ class Review(Column):
         return self._keys
 
     def shows_all_of(self, key: str) -> bool:
-        """Whether there is room for all that a tool asks, and that is shown."""
+        """Return whether the whole permission request fits and is shown."""
         view = self.view
         return self.state.current == key and 0 < view.rows.height <= view.size.height
 
     def show_permission(self) -> bool:
-        """Show what a tool waits for, which has the keys then; whether that was not shown."""
+        """Show the open permission request, which then has the keys; return whether it was not shown before."""
         if not self.state.permission_first:
             return False
         self.state.show_permission()
@@ -304,7 +308,7 @@ class Review(Column):
     def show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
     ) -> None:
-        """Say in one line what a decision came to, or what went wrong.
+        """Show the outcome of a decision, or a problem, in one line.
 
         Args:
             text: `P1 written: a.py.`
@@ -356,7 +360,7 @@ class Review(Column):
         self.draw()
 
     def draw(self) -> None:
-        """Draw everything anew, offer the keys that have something to act on; begin a grace period."""
+        """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.shows(proposal)
@@ -382,7 +386,7 @@ class Review(Column):
             self.refresh_bindings()
 
     def draw_approvals(self) -> None:
-        """Draw the lower pane anew."""
+        """Redraw the lower pane."""
         question = self.deciding.question
         self.pane.show_question(None if question is None else question_line(question, self.key_of))
         # A class would have all that is inside styled again.
@@ -437,14 +441,14 @@ class Review(Column):
             self.pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
-        """What a key answers at this moment; empty if it does what its action is called, None if only to refuse."""
+        """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
         return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
     @property
     def named_keys(self) -> frozenset[str]:
-        """The actions whose keys are named above the list now."""
+        """Return the actions whose keys are shown above the list."""
         return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
 
     def key_of(self, action: str) -> str:
@@ -452,7 +456,7 @@ class Review(Column):
         return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
 
     def keys_to(self, action: str) -> str:
-        """The key of an action, after the one that leads here while the focus is elsewhere."""
+        """Return the key of an action, after the one that leads here while the focus is elsewhere."""
         return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
 
     def _key_in_headline(self, action: str) -> str:
@@ -510,9 +514,9 @@ class Review(Column):
         return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now; says so if it doesn't, and has the next ones wait anew.
+        """Return whether a decision key counts now; if not, say so and start the wait again.
 
-        Whoever presses `r` too early may write on, into the field that has not opened.
+        After an early `r` the user may type on, for a field that has not opened.
 
         Args:
             guard: The grace period that it is subject to, if it is not that of decisions.
@@ -530,7 +534,7 @@ class Review(Column):
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
-        """Whether a decision key counts now, and for what is shown: what a tool waits for comes first."""
+        """Return whether a decision key counts now for the shown item: an open permission request comes first."""
         return self._ready(writes=writes) and not self.show_permission()
 
     @property
@@ -543,15 +547,15 @@ class Review(Column):
     # Checks
 
     def action_run_checks(self) -> None:
-        """Run the checks of what is shown that were not run, or all again."""
+        """Run the checks of the shown proposal that were not run, or all of them again."""
         self.post_message(review_messages.ChecksWanted(self.state.current))
 
     def action_show_checks(self) -> None:
-        """Show what the checks have printed."""
+        """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
     def action_send_findings(self) -> None:
-        """Deny the proposal with what the checks found as the feedback; the model goes on."""
+        """Deny the proposal with the findings of the checks as feedback; the model continues."""
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
         if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
@@ -576,7 +580,7 @@ class Review(Column):
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
-        """Approve what is chosen, allow what is asked, or say yes to the question."""
+        """Approve the chosen hunks, allow the request, or confirm the question."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -588,7 +592,7 @@ class Review(Column):
             self._approve("approve")
 
     def action_approve_and_continue(self) -> None:
-        """Approve what is chosen, and let the model go on."""
+        """Approve the chosen hunks, and let the model continue."""
         if self._decides() and self.deciding.question is None:
             self._approve("approve_and_continue")
 
@@ -600,7 +604,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_deny(self) -> None:
-        """Deny the proposal or what is asked, or say no to the question."""
+        """Deny the proposal or the request, or answer the question with no."""
         if self.deciding.question is not None:
             self.deciding.ask(None)
             return
@@ -615,7 +619,7 @@ class Review(Column):
             self.deciding.act(verdict(), verdict)
 
     def action_approve_all(self) -> None:
-        """Approve everything, after a question; from the question, what it left out, too."""
+        """Approve all proposals, after a question; from the question, also those it left out."""
         if not self._decides():
             return
         if (question := self.deciding.question) is not None:
@@ -639,12 +643,12 @@ class Review(Column):
             self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
-        """Allow what is asked, and all of the shown form or else the very same, for this session."""
+        """Allow the request, and everything of the shown form (else the exact same call) in this session."""
         if self._decides() and self.state.confirmation is not None:
             self._allow(PermissionScope.SESSION)
 
     def action_allow_project(self) -> None:
-        """Allow what is asked, and all of the shown form in this project, until that is revoked."""
+        """Allow the request, and everything of the shown form in this project, until it is revoked."""
         if self._decides() and self.state.form is not None:
             self._allow(PermissionScope.PROJECT)
 
@@ -682,7 +686,7 @@ class Review(Column):
             self.post_message(review_messages.Redo(proposal.id))
 
     def answer_by_name(self, key: str, action: str) -> None:
-        """Answer what a tool asks, by the name of an action, where that was asked beside the chat."""
+        """Answer a permission request by the name of an action, from the bar beside the chat."""
         if key not in self.state.permissions.asked:
             return
         if action == "deny":
@@ -693,7 +697,7 @@ class Review(Column):
         self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def _refuse(self, key: str) -> None:
-        """Do not allow what is asked, and say what the user has written about it."""
+        """Deny the request with the text that the user has written about it."""
         words = self.writing.take(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
@@ -746,7 +750,7 @@ class Review(Column):
             self.readiness.named = False
 
     async def perform(self, action: str) -> None:
-        """Do what was picked by its name elsewhere, as soon as it can be seen what it is done to."""
+        """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
         await self.readiness.picture.wait(_UNTIL_SEEN)
         await self._perform_by_name(action)
@@ -854,7 +858,7 @@ class Review(Column):
     # Words
 
     def action_request_changes(self) -> None:
-        """Write what should be different; sending it denies the proposal."""
+        """Write feedback; sending it denies the proposal."""
         if not self._decides(writes=True) or self.deciding.question is not None:
             return
         if self.writing.open():
@@ -926,12 +930,12 @@ class Review(Column):
         self.asking.go_to_sought()
 
     def show_thread(self, place: ThreadAnchor) -> None:
-        """Show what was asked at a place, and where that is, as soon as its diff is there."""
+        """Show a thread and its place, as soon as the diff is loaded."""
         self.show_notice("")
         self.asking.show_thread(place)
 
     def action_close_thread(self) -> None:
-        """Put away the question that stands open beside the diff; what is being answered there is answered."""
+        """Close the side question beside the diff; a running answer goes on."""
         self.asking.close()
         self.refresh_bindings()
 
@@ -971,7 +975,7 @@ class Review(Column):
 
     @on(ComparisonWanted)
     def action_toggle_versions(self) -> None:
-        """The version before against this one, or back to what an approval would write."""
+        """Compare with the former version, or return to what an approval would write."""
         proposal = self.state.proposal
         if proposal is None:
             return

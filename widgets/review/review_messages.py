@@ -14,7 +14,7 @@ from widgets.review.unfinished_review import NOTHING_SAID, ReviewFeedback, Unfin
 
 @dataclass
 class Approve(Message):
-    """Write the chosen hunks of a proposal; all that wait if `hunks` is None."""
+    """Write the chosen hunks of a proposal; all pending ones if `hunks` is None."""
 
     proposal_id: str
     revision: int
@@ -61,7 +61,7 @@ class Undo(Message):
 
 @dataclass
 class Redo(Message):
-    """Apply an undone proposal again, or deny again what was reopened."""
+    """Apply an undone proposal again, or deny a reopened one again."""
 
     proposal_id: str
 
@@ -107,7 +107,7 @@ class NotesChanged(Message):
 
 @dataclass
 class FeedbackOrphaned(Message):
-    """Feedback whose proposal is decided: it goes to the composer, to be sent or not."""
+    """Feedback whose proposal is decided: it goes to the composer."""
 
     text: str
 
@@ -128,7 +128,7 @@ class VersionsWanted(Message):
 
 @dataclass
 class AnswersWanted(Message):
-    """What a proposal does at the comments on the version before is needed: answer with `set_answers`."""
+    """The effects of a proposal on the comments on its former version are needed: answer with `set_answers`."""
 
     proposal_id: str
     comments: tuple[LineComment, ...]
@@ -136,7 +136,7 @@ class AnswersWanted(Message):
 
 @dataclass
 class ThreadsWanted(Message):
-    """What was asked aside about a proposal is needed: answer with `load_threads`."""
+    """The side questions about a proposal are needed: answer with `load_threads`."""
 
     proposal_id: str
 
@@ -174,7 +174,7 @@ class ChecksWanted(Message):
 
 @dataclass
 class CheckOutputWanted(Message):
-    """Show what the checks of a proposal have printed."""
+    """Show the output of a proposal's checks."""
 
     proposal_id: str
 

@@ -62,7 +62,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         key: str
 
     class Turned(Message):
-        """What was decided is listed now, or not any more."""
+        """The list of decided proposals was opened or closed."""
 
     def __init__(self) -> None:
         super().__init__(id="queue")
@@ -74,7 +74,8 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     @property
     def items(self) -> Sequence[str]:
-        """What the lines are: ids of proposals, keys of confirmations, and the line of what was decided."""
+        """Return the keys of the lines: ids of proposals, keys of permission requests, and the line of decided
+        proposals."""
         return self._keys
 
     def show(self, state: ReviewState) -> None:
@@ -152,7 +153,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         self.action_move_to(max(0, min(at, len(self._keys) - 1)))
 
     def action_move_to(self, line: int) -> None:
-        """Put the cursor on a line, from the end if it is negative, and pick what stands there."""
+        """Move the cursor to a line, counted from the end if negative, and select it."""
         if not self._keys:
             return
         self._cursor = line % len(self._keys)
@@ -162,7 +163,7 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def action_take(self) -> None:
-        """Show the item under the cursor; list what was decided, or not."""
+        """Show the item under the cursor; open or close the list of decided proposals."""
         if self._keys == (_DECIDED,):
             # There is nothing else that the key could mean.
             self._cursor = 0

@@ -10,9 +10,8 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
+from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import lines_of
 from widgets.diff.seen_lines import SeenLines
 from widgets.review.chosen_hunks import ChosenHunks, pending_among
@@ -109,7 +108,7 @@ class ReviewDraft:
             remarks.sort(key=lambda item: (item.path, item.line))
 
     def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
-        """Return what goes with a decision on these hunks, or on all that are pending.
+        """Return the feedback for a decision on these hunks, or on all pending ones.
 
         A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
         """
@@ -150,7 +149,7 @@ class ReviewDraft:
             known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
-        """Note what went to the model with a decision."""
+        """Remember the feedback that was sent to the model with a decision."""
         if words.comments:
             self.sent[key] = (*self.sent.get(key, ()), *words.comments)
 
@@ -183,7 +182,7 @@ class UnseenParts:
 
 
 class SeenTracker:
-    """Remembers what the user has seen."""
+    """Remembers which parts of proposals the user has seen."""
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
@@ -201,7 +200,7 @@ class SeenTracker:
         return seen
 
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
-        """Return what has never been on screen, without excluded hunks."""
+        """Return the parts that have never been on the screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
         lines = of = 0
         paths: list[str] = []
@@ -221,7 +220,7 @@ class SeenTracker:
         self._stored.update(stored)
 
     def note_bases(self, proposal: Proposal) -> None:
-        """The proposal is shown as it is now; what was re-based since the last time is remembered."""
+        """Remember the bases of the shown proposal, to notice a later re-base."""
         now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
         before = self._bases.get(proposal.id, now)
         self._bases[proposal.id] = now
@@ -252,7 +251,7 @@ class OriginFilter:
         """Of what waits, sorted."""
 
     def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """Those of them that are listed; once nothing waits of the one origin, all are again."""
+        """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
         self.everything = {one.id: one for one in proposals}
         waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
         every = {one.origin.label for one in self.everything.values()}
@@ -264,7 +263,7 @@ class OriginFilter:
 
     @property
     def left_out(self) -> int:
-        """How many wait that are not listed."""
+        """Return how many waiting proposals are not listed."""
         return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
@@ -326,7 +325,7 @@ class ReviewState:
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
     def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
-        """Take the proposals as they are now, and keep showing what is shown if that is possible.
+        """Take the present proposals, and keep the shown one if possible.
 
         Unless the review is `attended`, what can be approved takes the place of what cannot any more.
         """
@@ -352,14 +351,14 @@ class ReviewState:
             self.advance()
 
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
-        """Whether something else is to be shown than this."""
+        """Return whether another item must be shown."""
         if not shown.state.is_pending:
             return was_waiting or not self.picked
         stays = attended or self.picked or bool(self.unsaid.feedback_for(shown))
         return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
-        """List what comes from the next origin alone, after the last everything again."""
+        """List only the next origin; after the last one, all again."""
         self.origins.select_next()
         self.update(self.origins.everything.values())
 
@@ -369,12 +368,12 @@ class ReviewState:
         return bool(self.permissions.asked) and self.current not in self.permissions.asked
 
     def show_permission(self) -> None:
-        """Show what a tool waits for longest."""
+        """Show the oldest permission request."""
         if self.permission_first:
             self.aside, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
-        """Show what was shown before, or the next item that waits."""
+        """Return to the former item, or to the next one that waits."""
         if self.permissions.asked or self.aside not in self._positions:
             self.current = ""
             self.advance()
@@ -382,7 +381,7 @@ class ReviewState:
             self.current = self.aside
 
     def advance(self) -> None:
-        """Show the first item that waits, what is stale last; what was just decided stays if nothing does."""
+        """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
         self.picked = False
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
@@ -398,12 +397,12 @@ class ReviewState:
 
     @property
     def waiting_keys(self) -> list[str]:
-        """What waits for the user: confirmations, which hold up the model, then proposals."""
+        """Return the waiting items: permission requests, which block the model, then proposals."""
         return [*self.permissions.asked, *self._positions]
 
     @property
     def waiting_count(self) -> int:
-        """How much that is."""
+        """Return how many items wait."""
         return len(self.permissions.asked) + len(self.waiting)
 
     @property
@@ -431,11 +430,11 @@ class ReviewState:
 
     @property
     def form(self) -> CommandForm | ToolForm | None:
-        """What a lasting yes to the shown confirmation would cover; None for just this."""
+        """Return the form that a lasting permission would cover; None for just this call."""
         return self.permissions.form(self.current)
 
     def queue_position(self, key: str) -> int:
-        """Place in the queue, from 1; 0 for what doesn't wait."""
+        """Return the position in the queue, from 1; 0 for an item that does not wait."""
         if key in self.permissions.asked:
             return list(self.permissions.asked).index(key) + 1
         position = self._positions.get(key)
@@ -483,7 +482,7 @@ class ReviewState:
         )
 
     def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
-        """Restore an unfinished review after a restart, below what was begun since."""
+        """Restore an unfinished review after a restart; newer notes win."""
         self.unsaid.drafts.setdefault(key, notes.draft)
         self.unsaid.remarks.setdefault(key, list(notes.remarks))
         self.chosen.left_out.setdefault(key, set(notes.left_out))

@@ -1,4 +1,4 @@
-"""The words of the approval pane: rows of the queue and the lines that say what waits and which key does what."""
+"""Words of the approval pane: rows of the queue, and the lines about the current item and its keys."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +10,8 @@ from textual.style import Style
 from app.proposals.text.file_warnings import match_words
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural
-from app.tools.base.command_forms import CommandForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import Confirmation
-from app.tools.base.tool_form import ToolForm
 from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display
 from widgets.review.review_state import ReviewState, permission_scopes
@@ -49,7 +48,7 @@ KeyOf = Callable[[str], str]
 
 
 def state_glyph(proposal: Proposal) -> tuple[str, str]:
-    """A sign and a colour for where a proposal stands."""
+    """Return the sign and colour of a proposal's state."""
     return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
@@ -64,13 +63,13 @@ def title_of(proposal: Proposal, style: str = "") -> Content:
 
 
 def actions_on(lines: Sequence[Content]) -> frozenset[str]:
-    """The actions whose chips are on these lines."""
+    """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
     return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
 
 
 def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
-    """A key and what it does; a click on it does the same."""
+    """Return a clickable key with its description."""
     label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
     return label.stylize(Style.from_meta({ACTION: action}))
 
@@ -81,7 +80,7 @@ def counts(added: int, removed: int) -> Content:
 
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
-    """One line of the queue: what is special about it stands before its summary, which may be cut."""
+    """Return one line of the queue: special facts come before the summary, which may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.chosen_part(proposal)
     quiet = "" if proposal.state.is_pending else QUIET
@@ -138,7 +137,7 @@ def file_names(proposal: Proposal, most: int = 3) -> Content:
 
 
 def confirmation_row(state: ReviewState, key: str) -> Content:
-    """One line of the queue for something that asks first; what is shown whole above the list is not on it."""
+    """Return the line of a permission request in the queue, without what the large pane shows."""
     confirmation = state.permissions.asked[key]
     glyph = "$" if confirmation.kind == "command" else "?"
     row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
@@ -146,7 +145,7 @@ def confirmation_row(state: ReviewState, key: str) -> Content:
 
 
 def _asked(confirmation: Confirmation) -> str:
-    """What is asked, where there is room for a line; of a server's tool the arguments are in the large pane."""
+    """Return the request in one line; the arguments of a server's tool are in the large pane."""
     detail = confirmation.detail
     return display(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
 
@@ -160,7 +159,7 @@ def fitted(line: Content, width: int) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineRoom:
-    """What the lines about the current item have to fit into, and what other lines say already."""
+    """The room for the lines about the current item, and what other lines show already."""
 
     width: int = 0
     """Cells; 0 as long as it isn't known."""
@@ -187,7 +186,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
 
 
 def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
-    """What is waiting, what would change, and which key says yes and which says no."""
+    """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:
         return _confirmation_lines(state, confirmation, key, room)
@@ -221,7 +220,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
 
 
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
-    """`P1 Keep the moon's time  +4 -3  2 files`: the title gets what the facts leave, or a line of its own."""
+    """Return `P1 Keep the moon's time  +4 -3  2 files`: the title gets the room beside the facts, or its own line."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
     title, rest = title_of(proposal, "bold"), Content("  ").join(facts)
     left = width - name.cell_length - rest.cell_length - 2
@@ -244,7 +243,7 @@ def _filled(parts: Sequence[Content], width: int) -> list[Content]:
 
 
 def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
-    """What would change, what is special about it, and what of it is unseen; the rest stands in the list."""
+    """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
     facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
     if proposal.on_disk:
@@ -263,7 +262,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
-    """The keys that decide on a proposal, each with all that it does."""
+    """Return the keys that decide on a proposal, each with its description."""
     part = state.chosen.chosen_part(proposal)
     verb = verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
@@ -289,7 +288,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
 
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
-    """How much the user says with a decision; it lets the model go on."""
+    """Return how much feedback the user has written; it lets the model continue."""
     words = state.unsaid.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
@@ -297,7 +296,7 @@ def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] |
 
 
 def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
-    """That two versions are compared, and the way back."""
+    """Return the line about a comparison of two versions, and the key that ends it."""
     return [
         Content.assemble(
             ("Compared  ", QUIET),
@@ -312,7 +311,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
 
 
 def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Content:
-    """That a tool waits for an answer, which has the keys until then."""
+    """Return the note that a permission request waits, which has the keys until it is answered."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
@@ -343,7 +342,7 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
 
 
 def _nothing(state: ReviewState) -> Content:
-    """That nothing is to be decided here; a question in the chat is to be answered all the same."""
+    """Return the line for an empty review; it names an open question in the chat."""
     if state.asked_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
     return Content.styled("Nothing waits for you.", QUIET)
@@ -352,7 +351,7 @@ def _nothing(state: ReviewState) -> Content:
 def _confirmation_lines(
     state: ReviewState, confirmation: Confirmation, key: KeyOf, room: HeadlineRoom
 ) -> list[Content]:
-    """The keys that answer, and how far a lasting yes would go; what is asked stands in the large pane."""
+    """Return the keys that answer a request, and how far a lasting permission would go."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
         *([] if room.listed else [safe(confirmation.title, "bold")]),
@@ -368,7 +367,7 @@ def _confirmation_lines(
 
 
 def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, width: int) -> list[Content]:
-    """What a yes can be made to cover beyond this one time."""
+    """Return the lines about what a yes can cover beyond this one time."""
     if confirmation.kind in ("changes", "ignored"):
         return []
     form, reason = state.form, permission_scopes(confirmation).reason
@@ -384,7 +383,7 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
 
 
 def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
-    """What a lasting yes of a form covers: `all that begins with python3 -m`."""
+    """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
         this = Content.styled("this tool, whatever its arguments: ", QUIET)
         return Content.assemble(this, safe(form.tool, "bold $text-warning"))
@@ -421,10 +420,10 @@ _WANTED = {
 
 
 def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
-    """The whole of what is asked, for the large pane, and how many rows of it have to be read.
+    """Return the whole request for the large pane, and how many rows of it must be read.
 
-    Those are the ones down to the end of a command: what follows is the same for every command, and the first of it
-    stands beside the keys where there is no room for all of it.
+    These rows reach to the end of a command: what follows is the same for every command, and its beginning stands
+    beside the keys where there is no room for all of it.
     """
     where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [
@@ -438,5 +437,5 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
 
 
 def folder_words(confirmation: Confirmation) -> str:
-    """Where it would happen."""
+    """Return the folder of the request, in words."""
     return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text

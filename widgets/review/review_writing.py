@@ -1,4 +1,4 @@
-"""The user's words about what is in the review: from the field they are written in to the decision they go with."""
+"""The user's words about items of the review: from the field to the decision that they are sent with."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -41,7 +41,7 @@ _QUOTED_LINES = 3
 
 
 def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
-    """The remarks whose file and line are in these diffs."""
+    """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
     for remark in remarks:
@@ -52,14 +52,14 @@ def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment
 
 
 def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
-    """The remark with the lines around it as they are shown now, which is what its words are about."""
+    """Return the comment with the shown lines around it."""
     diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
     return remark if diff is None else replace(remark, quote=quote(diff, remark))
 
 
 def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
-    """What stands above the first file: what it comes to, what its author says, what moved since it was last shown,
-    and comments on the version before.
+    """Return the notes above the first file: its summary, its author's words, moved parts since the last time, and
+    comments on the former version.
 
     Args:
         state: What is known of it.
@@ -123,13 +123,13 @@ _LISTED = 5
 
 
 class FeedbackField(WritingField):
-    """Where the user says what should be different."""
+    """The field for feedback."""
 
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
     def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
-        """Ask what should be different about a proposal."""
+        """Ask for feedback on a proposal."""
         title = Content.assemble(f"Request changes to {proposal.id}  ", safe(proposal.summary, "$foreground 65%"))
         context = [
             Content.assemble(safe(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe(remark.text))
@@ -150,19 +150,18 @@ class FeedbackField(WritingField):
 
 
 class ReviewWriting:
-    """Keeps every word as it is written, in the state of a review, until it is said or handed on."""
+    """Keeps all written text in the state of a review until it is sent.
+
+    Args:
+        state: Where the words are kept.
+        field: Where feedback is written.
+        diff_pane: Where comments on lines are.
+        post: Takes the messages about words that are to be kept elsewhere.
+    """
 
     def __init__(
         self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, post: Callable[[Message], object]
     ) -> None:
-        """Begin with nothing written.
-
-        Args:
-            state: where the words are kept.
-            field: where feedback is written.
-            diff_pane: where comments on lines are.
-            post: takes the messages about words that are to be kept elsewhere.
-        """
         self._state = state
         self._field = field
         self._diff_pane = diff_pane
@@ -171,7 +170,7 @@ class ReviewWriting:
         """The images that were dropped on the terminal while the user wrote here."""
 
     def open(self) -> bool:
-        """Let the user write about what is shown; whether that can be."""
+        """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
         draft = self._state.unsaid.drafts.get(key, "")
         if self._state.confirmation is not None:
@@ -181,12 +180,12 @@ class ReviewWriting:
         return self._field.is_open
 
     def keep(self, key: str) -> None:
-        """Have kept what is begun on a proposal; a permission is gone with its turn."""
+        """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
             self._post(NotesChanged(key, self._state.unfinished_review(key)))
 
     def put_aside(self, key: str, text: str) -> None:
-        """Keep feedback that is begun."""
+        """Keep unfinished feedback."""
         self._state.unsaid.keep_feedback(key, text)
         self.keep(key)
 
@@ -217,7 +216,7 @@ class ReviewWriting:
         return words
 
     def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
-        """The files that the user names. What they quote is somebody else's words, which name nothing for them."""
+        """Return the files that the user names, without those in quoted text."""
         texts = (words.feedback, *(comment.text for comment in words.comments))
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.mentions("\n".join(own))
@@ -228,12 +227,12 @@ class ReviewWriting:
         self.keep(key)
 
     def give_back(self, key: str, words: ReviewFeedback) -> None:
-        """The decision failed, and its words were not said."""
+        """Restore the words of a failed decision, which were not sent."""
         self._state.unsaid.restore(key, words)
         self.keep(key)
 
     def strand(self) -> None:
-        """Hand on the words about what does not wait any more, unless they are being written."""
+        """Release feedback on proposals that no longer wait, unless it is being edited."""
         unsaid = self._state.unsaid
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
@@ -242,18 +241,18 @@ class ReviewWriting:
                 self.keep(key)
 
     def end(self, key: str) -> None:
-        """The field was closed; what was written about a permission that is gone is handed on."""
+        """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
         self.strand()
 
     def end_permission(self, key: str) -> None:
-        """The question of a tool is gone; what is being written about it stays until the field is closed."""
+        """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""
         if not (self._field.is_open and self._field.subject == key):
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
 
     def _hand_on(self, text: str) -> None:
-        """Let go of words whose subject is gone."""
+        """Send words without a subject to the composer."""
         if text.strip():
             self._post(FeedbackOrphaned(text))
 

@@ -1,4 +1,4 @@
-"""What was asked aside in the review and answered, by hunk: folded from the session's updates and from the store."""
+"""Side questions and answers of the review, by hunk: from the session's updates and from the store."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ _UNANSWERED = "No answer came of it. Ask again if you still want to know."
 
 
 class SideThreads:
-    """Every side question that is known here, with what has come of it so far."""
+    """All known side questions with their answers."""
 
     def __init__(self) -> None:
         self._known: dict[str, SideExchange] = {}
@@ -25,14 +25,14 @@ class SideThreads:
         """What has come of the answers that are awaited here."""
 
     def load(self, events: Iterable[EventBase]) -> None:
-        """Take what the store has of a proposal."""
+        """Add stored questions of a proposal."""
         for exchange in side_exchanges(events):
             known = self._known.get(exchange.question.uid)
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
 
     def take(self, update: SideUpdate) -> ThreadAnchor | None:
-        """Take what the session says; returns what it is about, if that is known."""
+        """Handle an update; return the place of its question, if known."""
         match update:
             case Recorded(event=SideQuestion() as question):
                 self._known[question.uid] = SideExchange(question)
@@ -59,7 +59,7 @@ class SideThreads:
         return known.question.place
 
     def of(self, place: ThreadAnchor) -> list[SideExchange]:
-        """What was asked there, the first first."""
+        """Return the questions at a place, oldest first."""
         return [one for one in self._known.values() if one.question.place == place]
 
     def awaited(self, place: ThreadAnchor) -> str:
@@ -67,7 +67,7 @@ class SideThreads:
         return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
 
     def on(self, proposal: str) -> list[SideExchange]:
-        """What was asked on a proposal."""
+        """Return the questions about a proposal."""
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
     def entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
@@ -94,14 +94,14 @@ class SideThreads:
 
 
 def took_of(answer: SideAnswer) -> str:
-    """What an answer took: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if nothing is known of it."""
+    """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
     spent = TokenTotals().add(answer.usage)
     facts = (format_tokens(spent), format_dollars(spent), seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 
 
 def as_feedback(one: SideExchange) -> str:
-    """A question and its answer as the user's words, which say whose words are in them."""
+    """Return a question and its answer as the user's words, with their authors named."""
     quoted = "\n".join(f"> {line}".rstrip() for line in one.answered.splitlines())
     subject = one.question.subject
     return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"

@@ -1,4 +1,4 @@
-"""What the user has begun on a proposal and not decided yet; it outlives a restart."""
+"""The unfinished review of a proposal; it survives a restart."""
 
 from dataclasses import dataclass, replace
 
@@ -24,7 +24,7 @@ class Remark:
 
     @property
     def place(self) -> tuple[str, Side, int]:
-        """Where it stands."""
+        """Return the position of the comment."""
         return self.path, self.side, self.line
 
     @property
@@ -59,7 +59,7 @@ _NONE = UnfinishedReview()
 
 @dataclass(frozen=True, slots=True)
 class ReviewFeedback:
-    """What the user says with a decision."""
+    """The user's words with a decision."""
 
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
@@ -80,7 +80,7 @@ NOTHING_SAID = ReviewFeedback()
 
 
 def moved(remark: Remark, before: Proposal, after: Proposal) -> Remark:
-    """The remark at its line in the proposal as it is now; as it was if that can't be told."""
+    """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
     old = next((change for change in before.files if change.path == remark.path), None)
     new = next((change for change in after.files if change.path == remark.path), None)
     if old is None or new is None:
@@ -105,7 +105,7 @@ def _touch(one: Hunk, other: Hunk) -> bool:
 
 
 def _moved_with(remark: Remark, hunk: Hunk, now: Hunk) -> Remark:
-    """A remark on a line of a hunk, which stands elsewhere now, or is decided and only the mark of its place."""
+    """Return a comment on a line of a hunk that has moved, or that is decided and only marks its place."""
     at = remark.line - lines_of(hunk, remark.side).start
     if lines := lines_of(now, remark.side):
         return replace(remark, line=lines[min(at, len(lines) - 1)])

@@ -1,4 +1,4 @@
-"""From a verdict to a decision: the question that may come between, and what is on its way."""
+"""From a verdict to a decision: the confirmation between them, and decisions under way."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +16,15 @@ TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 
 
 class VerdictHandler:
-    """Acts on verdicts: posts the decision, asks first, or says why not."""
+    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
+
+    Args:
+        state: What is decided on.
+        take_words: Takes the user's words, which are said with the decision.
+        post: Takes the decision.
+        say: Tells that something was not done, or takes away what was told before if it is empty.
+        changed: Called when there is something else to draw.
+    """
 
     def __init__(
         self,
@@ -26,15 +34,6 @@ class VerdictHandler:
         say: Callable[[str], None],
         changed: Callable[[], None],
     ) -> None:
-        """Begin with nothing decided.
-
-        Args:
-            state: what is decided on.
-            take_words: takes the user's words, which are said with the decision.
-            post: takes the decision.
-            say: tells that something was not done, or takes away what was told before if it is empty.
-            changed: called when there is something else to draw.
-        """
         self._state = state
         self._take_words = take_words
         self._post = post
@@ -47,7 +46,7 @@ class VerdictHandler:
         """What was decided and has not been answered by the application yet."""
 
     def follow(self) -> None:
-        """The proposals are others now: forget what was answered, and tell of a question about what has changed."""
+        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
         subjects = self.question.subjects if self.question is not None else ()
@@ -56,7 +55,7 @@ class VerdictHandler:
             self._say(_lapsed(changed[0], get(changed[0])))
 
     def asks_anew(self) -> bool:
-        """Bring the question about what was never on screen up to date; whether it is another one, or gone."""
+        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
         question = self.question
         if question is None or self._again is None:
             return False
@@ -75,14 +74,14 @@ class VerdictHandler:
         self._on_its_way.clear()
 
     def is_busy(self, proposal: Proposal) -> bool:
-        """Whether a decision on this is on its way already; says so."""
+        """Return whether a decision on this proposal is under way; say so."""
         if self._on_its_way.get(proposal.id) != proposal:
             return False
         self._say(f"{proposal.id}: your decision is being carried out.")
         return True
 
     def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
-        """Do what a key means; `again` tells what it means as soon as more was on the screen."""
+        """Carry out a verdict; `again` computes the verdict anew when more has been on the screen."""
         self._again = again
         match verdict:
             case Refuse(reason):

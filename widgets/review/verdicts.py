@@ -1,4 +1,4 @@
-"""What a decision key means at this moment: do it, ask once, or say why not. Pure; the review acts on the verdict."""
+"""Verdicts of decision keys: do it, ask once, or say why not. Pure functions; the review acts on the verdict."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def verbs(proposal: Proposal) -> DecisionVerbs:
 
 
 def state_words(proposal: Proposal) -> str:
-    """Where it stands."""
+    """Return the words for its state."""
     return partial_state_words(proposal, verbs(proposal).states[proposal.state])
 
 
@@ -113,7 +113,7 @@ class Confirm:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What a plain yes is about."""
+        """Return the proposals that a plain yes is about."""
         return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
@@ -136,7 +136,7 @@ def approve(
     versions: bool,
     action: Literal["approve", "approve_and_continue"] = "approve",
 ) -> Verdict:
-    """What `approve` means for the shown proposal.
+    """Return the verdict of `approve` for the shown proposal.
 
     `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
     two versions instead.
@@ -168,7 +168,7 @@ def approve(
 
 
 def deny(state: ReviewState, proposal: Proposal) -> Verdict:
-    """What `deny` means for the shown proposal."""
+    """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
     reasons = []
@@ -184,7 +184,7 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
 
 
 def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
-    """What it means to send feedback."""
+    """Return the verdict of sending feedback."""
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
@@ -194,7 +194,7 @@ def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
 
 
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
-    """What a denial takes off the disk that nobody may have looked at, or that git does not have."""
+    """Return what a denial removes from the disk that nobody may have seen, or that git does not have."""
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reasons.append(unseen_words(proposal.id, unseen))
@@ -211,7 +211,8 @@ def _sentence(reasons: Sequence[str]) -> str:
 
 
 def approve_all(state: ReviewState) -> Verdict:
-    """What `approve all` means: always a question, with everything doubtful named and left out at first."""
+    """Return the verdict of `approve all`: always a question that names everything doubtful and leaves it out at
+    first."""
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
     if not ready:
         return Refuse("Nothing waits that can be approved.")
@@ -237,7 +238,7 @@ def approve_all(state: ReviewState) -> Verdict:
 
 
 def deny_all(state: ReviewState) -> Verdict:
-    """What `deny all` means: a question if it is more than one."""
+    """Return the verdict of `deny all`: a question if there are several."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
         return Refuse("Nothing waits.")
@@ -251,7 +252,7 @@ def deny_all(state: ReviewState) -> Verdict:
 
 
 def _words_go_along(about: Sequence[str]) -> str:
-    """That what the user wrote about these goes to the model with the decision."""
+    """Return the sentence that the user's words about these go to the model with the decision."""
     return f" What you wrote about {_listed(about)} goes to the model." if about else ""
 
 
@@ -262,19 +263,19 @@ def _quoted(texts: Sequence[str]) -> str:
 
 
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     red = red_words(state, proposal.id)
     return [*caveats(proposal), *([red] if red else [])]
 
 
 def red_words(state: ReviewState, proposal: str) -> str:
-    """That checks speak against it: `the check tests fails (3 failed, 0 before)`; empty if none does."""
+    """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
     checked = state.checks.get(proposal)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
-    """That something of it was never on screen, if so, in few words."""
+    """Return, in a few words, how much of it was never on the screen; empty if nothing."""
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
@@ -298,7 +299,7 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
 
 
 def caveats(proposal: Proposal) -> list[str]:
-    """Why a proposal has to be named before it is approved with others."""
+    """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
         for caveat in change_caveats(change):
@@ -331,5 +332,5 @@ def can_be_approved(proposal: Proposal) -> bool:
 
 
 def can_be_asked_anew(proposal: Proposal) -> bool:
-    """Whether it is stale, so that the model can be told why without a word of the user."""
+    """Return whether it is stale, so that the model can be told why without the user's words."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk

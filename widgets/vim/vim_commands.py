@@ -70,14 +70,14 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
 
 
 def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
-    """What was typed behind a command that takes a character, or all until Enter; None if more is to come."""
+    """Return the characters typed behind a command that needs one, or all until Enter; None if more must come."""
     if not keys or (until_enter and keys[-1] != "enter"):
         return None
     return "".join(" " if key == "space" else key for key in (keys[:-1] if until_enter else keys))
 
 
 def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
-    """The number in front, and what comes behind it; a 0 in front is none."""
+    """Return the leading number and the rest; a leading 0 is no number."""
     length = 0
     while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
         length += 1

@@ -13,7 +13,14 @@ Span = tuple[int, int]
 
 
 class VimKeys:
-    """Handles the keys of one text area while vim mode is on."""
+    """Handles the keys of one text area while vim mode is on.
+
+    Args:
+        area: Where they work.
+        tell: Takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
+        widen: Makes of a stretch that is to be replaced one that leaves nothing half.
+        at_edge: Takes `up` or `down` where there is no line any more for `k` or `j`.
+    """
 
     def __init__(
         self,
@@ -23,14 +30,6 @@ class VimKeys:
         widen: Callable[[str, Span], Span] = lambda text, span: span,
         at_edge: Callable[[str], object] = lambda key: None,
     ) -> None:
-        """Ready to insert.
-
-        Args:
-            area: where they work.
-            tell: takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
-            widen: makes of a stretch that is to be replaced one that leaves nothing half.
-            at_edge: takes `up` or `down` where there is no line any more for `k` or `j`.
-        """
         self._area = area
         self._tell = tell
         self._widen = widen
@@ -47,7 +46,7 @@ class VimKeys:
 
     @property
     def told(self) -> str:
-        """What the user has to know of the mode."""
+        """Return the mode for the user."""
         return self._told
 
     @property
@@ -62,7 +61,7 @@ class VimKeys:
         self._say()
 
     def take(self, event: events.Key) -> bool:
-        """Do what the key means; whether it means anything here."""
+        """Handle a key; return whether it has a meaning here."""
         key = event.character if event.is_printable and event.character else event.key
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):

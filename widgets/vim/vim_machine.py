@@ -16,7 +16,7 @@ MOST_PUT = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class VimRegister:
-    """What was deleted or yanked last."""
+    """The last deleted or yanked text."""
 
     text: str = ""
     lines: bool = False
@@ -119,7 +119,7 @@ class UndoHistory:
         self._after: list[tuple[str, int]] = []
 
     def keep(self, text: str, cursor: int) -> None:
-        """Keep what a change begins with."""
+        """Keep the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
         size = sum(len(kept) for kept, _ in self._before)
@@ -136,7 +136,7 @@ class UndoHistory:
         return _turned(self._before, self._after, text, cursor)
 
     def again(self, text: str, cursor: int) -> tuple[str, int] | None:
-        """What was taken back last."""
+        """Return the last undone state."""
         return _turned(self._after, self._before, text, cursor)
 
 
@@ -187,7 +187,7 @@ class SelectionExtent:
 
     @classmethod
     def of(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
-        """Of what is selected up to `end`, or down to it."""
+        """Return the extent of the selection up to `end`, or down to it."""
         last = max(end, what.start) if what.lines else what.end - 1
         lines = text.count("\n", what.start, max(what.start, last)) + 1
         return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
@@ -205,7 +205,6 @@ class Vim:
     """The vim state of one text field; other code may change the text between two keys."""
 
     def __init__(self) -> None:
-        """Ready to insert."""
         self.mode = VimMode.INSERT
         self.pending: list[str] = []
         """Keys that are not a whole command yet."""
@@ -236,12 +235,12 @@ class Vim:
         self._history = UndoHistory()
 
     def forget(self) -> None:
-        """The text has changed by other hands: what was before it is not to be taken back."""
+        """Forget the history: the text was changed from outside."""
         self._history = UndoHistory()
 
     @property
     def _searches(self) -> bool:
-        """Whether what is looked for is being typed."""
+        """Return whether a search is being typed."""
         return not SEARCHES.isdisjoint(self.pending)
 
     @property
@@ -250,7 +249,7 @@ class Vim:
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
     def selected(self, text: str, cursor: int) -> TextRange:
-        """What is selected."""
+        """Return the selected range."""
         start, end = sorted((min(self.anchor, len(text)), cursor))
         if self.mode is VimMode.LINES:
             return TextRange(line_start(text, start), line_end(text, end), lines=True)
@@ -469,7 +468,7 @@ class Vim:
         return max(line_start(text, cursor), cursor - 1)
 
     def _repeat(self, text: str, at: int) -> tuple[str, int]:
-        """The last change once more, with what was typed in it."""
+        """Repeat the last change, with the text typed in it."""
         keys, inserted, extent = self._last, self._inserted, self._extent
         command = parse_keys(keys, visual=extent is not None) if keys else "none"
         if isinstance(command, str):

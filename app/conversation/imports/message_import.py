@@ -83,7 +83,7 @@ class _Reader:
             self._result(message, text)
 
     def close_calls(self) -> None:
-        """Say of the calls that are still without a result that none is known."""
+        """Give the calls without a result the result that none is known."""
         for uid in self._open:
             self.repairs["calls without a result"] += 1
             self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.ABORTED, text=NO_RESULT))

@@ -65,7 +65,8 @@ def _items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[st
 
 
 def _codex_typed(kind: Any, event: Mapping[str, Any]) -> str:
-    """What the user typed, if the event says that; two ways, by release."""
+    """Return the text that the user typed in an event of Codex, in either of its two formats; empty if there is
+    none."""
     item = event.get("item")
     if kind == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
         return content_text(item.get("content"))
@@ -206,7 +207,7 @@ def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -
 
 
 def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[Mapping[str, Any]]:
-    """The lines without those that the user went back from: a line names the one before it."""
+    """Return the lines without abandoned branches: each line names the one before it."""
     at = {line["uuid"]: number for number, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
     spoken = [number for number, line in enumerate(lines) if _is_spoken(line) and isinstance(line.get("uuid"), str)]
     if not spoken:
@@ -242,7 +243,7 @@ def _message_id(line: Mapping[str, Any]) -> str:
 
 
 def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[str]:
-    """What the user said in a line; the results in it are added to the messages."""
+    """Yield the user's texts in a line; tool results in it are added to the messages."""
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             messages.append(
@@ -262,7 +263,7 @@ def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counte
 
 
 def _typed(text: str, repairs: Counter[str]) -> str:
-    """What the user typed, of a text that the program may have made or added to."""
+    """Return the typed part of a text that the other program may have generated or extended."""
     if command := _between(text, "command-name"):
         return f"{command} {_between(text, 'command-args')}".strip()
     if text.startswith("<bash-input>"):
@@ -283,7 +284,7 @@ def _without_reminders(text: str) -> str:
 
 
 def _between(text: str, tag: str) -> str:
-    """What stands in the first element of a name, if the text begins with one of the program's elements."""
+    """Return the content of the element `tag`, if the text begins with an element of the program."""
     if not text.startswith("<"):
         return ""
     _, found, rest = text.partition(f"<{tag}>")
@@ -292,7 +293,7 @@ def _between(text: str, tag: str) -> str:
 
 
 def _add_blocks(response: dict[str, Any], blocks: Sequence[Any]) -> None:
-    """Add what a line has of a response: each block may stand in a line of its own."""
+    """Add the blocks of a line to a response: each block may be in a line of its own."""
     for block in blocks:
         kind = block.get("type") if isinstance(block, dict) else ""
         if kind == "tool_use":
@@ -345,7 +346,7 @@ class ImportedTranscript:
     """What was put right or left out, and how often: `calls without a result`."""
 
     def count(self, kind: type[UserMessage | AssistantMessage | ToolResult]) -> int:
-        """How many events of a kind there are."""
+        """Return the number of events of a kind."""
         return sum(isinstance(event, kind) for event in self.events)
 
 

@@ -1,4 +1,4 @@
-"""Which images of the history a request carries, and the notes on those that it leaves out.
+"""Chooses the images of the history that a request carries, and notes about those that it leaves out.
 
 An image belongs to the message that it came with and goes out as part of it, each time with the same bytes. Where it
 does not go out, the program says so and why: else the model would guess what it shows.
@@ -16,7 +16,7 @@ from app.conversation.payload.history import HistoryItem, ModelResponse, Note, U
 from app.conversation.payload.missing_results import CallRecord
 from app.images.image import Image, excess_positions, quoted_names, refusal_reason
 from app.llm.values.profile import Profile
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 _AGAIN = "If you need to see what is missing, ask the user to attach it again."
 _SAY_SO = "Where that matters, say so, instead of guessing what is shown."
@@ -101,7 +101,7 @@ def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
 
 
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
-    """A call with the images of its result that go out, and with words on those that do not."""
+    """Return a call with the sent images of its result, and words about the others."""
     said = [
         f"[Not shown to you, {why}: {quoted_names(missing)}.]"
         for reason, (why, _) in _REASONS.items()
@@ -117,7 +117,7 @@ def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> t
 def _shown(
     words: UserWords, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
-    """What the user said with the images that go out, and a note for each reason why some do not."""
+    """Yield the user's message with the images that are sent, and a note for each reason why some are not."""
     sent = _sent(judged, contents)
     if words.text.strip() or sent:
         yield replace(words, attachments=sent)

@@ -85,7 +85,7 @@ class Prune:
 
 @dataclass(frozen=True, slots=True)
 class Summarise:
-    """Have the model summarise everything up to an event, and let the summary stand for it."""
+    """Summarise everything up to an event with the model; the summary replaces it in payloads."""
 
     upto: int
     """Id of the last event to be summarised."""
@@ -171,7 +171,7 @@ def _still_too_much(budget: ContextBudget) -> bool:
 
 
 class _Costs:
-    """What each event still costs in a payload, as running sums."""
+    """Tokens of each event in a payload, as running sums."""
 
     def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
         marks = read_omissions(events)
@@ -241,7 +241,7 @@ def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) 
 
 
 def _last_answer(events: Sequence[Event]) -> int:
-    """Position of the last response: what comes before it has been seen by the model."""
+    """Return the position of the last response: the model has seen everything before it."""
     answers = (position for position in range(len(events) - 1, -1, -1) if _is_answer(events[position]))
     return next(answers, 0)
 
@@ -270,7 +270,7 @@ def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget)
 
 
 def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
-    """Where the newest events begin: at least the last response with its results, at most about `tokens`."""
+    """Return where the newest events begin: at least the last response with its results, at most about `tokens`."""
     for position in range(len(events) - 1, costs.start - 1, -1):
         if _begins_something(events[position]) and costs.between(position, len(events)) > tokens:
             return position if _is_last_response(events, position) else _next_beginning(events, position + 1)
@@ -278,7 +278,7 @@ def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
 
 
 def _cut_position(events: Sequence[Event], costs: _Costs, tail_tokens: int, budget: ContextBudget) -> int:
-    """Where to cut: the earliest beginning from which at most `tail_tokens` follow.
+    """Return where to cut: the earliest event from which at most `tail_tokens` follow.
 
     The last step stays if it is not too large by itself. A cut never passes a response whose calls still run or whose
     question waits for the user; those of a response are on one side of it by the way history is read.
@@ -357,7 +357,7 @@ _FIT = 0.7
 def summary_payload(
     events: Sequence[Event], step: Summarise, budget: ContextBudget, profile: Profile, facts: PayloadInputs
 ) -> Payload:
-    """The payload that asks for the summary of a plan.
+    """Return the payload that asks for the summary of a plan.
 
     Args:
         events: the whole log.
@@ -375,7 +375,7 @@ def summary_payload(
 
 
 def _fitting(events: list[Event], tokens: int) -> list[Event]:
-    """Without the oldest events that do not fit; what was summarised before keeps its summary."""
+    """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
     room = tokens
     for position in range(len(events) - 1, -1, -1):
         room -= event_tokens(events[position]) - images_tokens(events[position])

@@ -32,7 +32,7 @@ from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
 from app.images.image import Image, quoted_names
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 _LAST_WORDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
 
@@ -347,7 +347,7 @@ class HistoryReader:
         return record
 
     def _withdraw(self, note: Note) -> None:
-        """Leave a note out that no longer applies."""
+        """Remove a note that no longer applies."""
         self.changed_earlier |= any(
             note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
         )
@@ -367,13 +367,13 @@ class HistoryReader:
             self._meanwhile.append(item)
 
     def _request_over(self) -> None:
-        """What was said in the meantime comes after the response, as the model saw it."""
+        """Place messages that came during a request after its response, in the order in which the model saw them."""
         if self._meanwhile is not None:
             self._items += self._meanwhile
             self._meanwhile = None
 
     def _words(self, text: str, event: Spoken) -> None:
-        """What the user said, with the images of the event that it is part of."""
+        """Add the user's text, with the images of its event."""
         if self._covered:
             self._cut_images += event.images
             if text.strip():
@@ -382,7 +382,7 @@ class HistoryReader:
             self._add(UserWords(text, event.images, event.id in self._marks.pruned_images))
 
     def _denied(self, denied: CallDenied) -> None:
-        """What the user said of a call; its result says that it was denied."""
+        """Add the user's words about a denied call; the result of the call says that it was denied."""
         if self._covered:
             self._kept.append(KeptWords(denied.feedback, f"(denied: {denied.subject})"))
         else:
@@ -485,7 +485,7 @@ class HistoryReader:
             self._add(Note(CONTINUE))
 
     def _explain(self, turn_ended: str | None) -> None:
-        """Give the calls that are still without a result the reason, as things stand now."""
+        """Give all calls without a result the reason why they have none."""
         if self._response is None:
             return
         records = self._response.records
@@ -501,7 +501,7 @@ class HistoryReader:
         self._response = None
 
     def _end_of_cut(self) -> None:
-        """Everything up to the cut has been read: what stands for it comes first."""
+        """Place the summary before all items: everything up to the cut has been read."""
         self._covered = False
         self._records.clear()
         kept = KeptWords.newest(self._kept, self._kept_characters)

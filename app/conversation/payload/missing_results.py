@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
 from app.llm.values.types import ReceivedCall
-from app.llm.wires.items import Attachment
+from app.llm.wires.wire import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
 ABORTED_DURING = "Aborted by the user before it finished; it may have had part of its effect."
@@ -36,7 +36,7 @@ _RAW_LIMIT = 2_000
 
 @dataclass(slots=True)
 class CallRecord:
-    """A call of a response, and what is known of how it went."""
+    """A call of a response and its known progress."""
 
     call: ToolCall
     wire_id: str

@@ -37,18 +37,19 @@ from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_s
 from app.images.image import Image
 from app.llm.values.profile import Profile, accepted_tools
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
     Item,
+    ItemWriter,
     ModelTurn,
     OpaqueEcho,
     SystemText,
     UserText,
+    WireMessages,
     tag_text,
 )
-from app.llm.wires.wire import ItemWriter, WireMessages
 from app.llm.wires.wire_registry import wire_for
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
@@ -60,7 +61,7 @@ NOTES_HEADING = "Notes from the program, oldest first; each was given in the cou
 
 @dataclass(slots=True)
 class _UserDraft:
-    """A user message in the making: tagged notes first, then what the user said."""
+    """A user message under construction: tagged notes first, then the user's text."""
 
     notes: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -140,7 +141,7 @@ class Placer:
         return self._written
 
     def first_items(self, system_prompt: str) -> SystemText | None:
-        """Return what stands before everything: the system prompt, and notes folded into it."""
+        """Return the first item: the system prompt, with the notes folded into it."""
         folded = (NOTES_HEADING, *self._folded) if self._folded else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
             return None
@@ -205,7 +206,8 @@ class Placer:
         self._waiting.clear()
 
     def _begin_with_user(self) -> None:
-        """Where system messages are not taken in mid-conversation, the model may not speak first either."""
+        """Begin with a user message, for endpoints without system messages in the conversation: the model may not be
+        first."""
         if not self._last_role and self._profile.mid_system != "inline":
             self._open_user(merge=True).notes.append(NO_BEGINNING)
 
@@ -304,7 +306,7 @@ class PayloadInputs:
 
 
 def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> Payload:
-    """The payload for a log.
+    """Return the payload for a log.
 
     Total: any sequence of events, such as any prefix of a log, gives a valid payload. Linear in the size of the log.
     The same arguments give the same bytes, and an event at the end changes only the end of the messages, unless it is
@@ -340,7 +342,7 @@ def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, imag
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """The beginning of a log as messages, with all that the projection of what comes after it depends on."""
+    """The beginning of a log as messages, with everything that the projection of the rest depends on."""
 
     key: tuple[Any, ...]
     events: tuple[Event, ...]
@@ -388,7 +390,7 @@ class KeptProjection:
             return payload
 
     def _continued(self, prefix: _Prefix, events: tuple[Event, ...], facts: PayloadInputs) -> Payload | None:
-        """The payload from what is kept; None if an event behind that changes it."""
+        """Return the payload based on the kept prefix; None if a later event changes the prefix."""
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
@@ -457,7 +459,7 @@ def _kept_characters(profile: Profile) -> int:
 
 
 def _with_aside(history: History, aside: SideRequestInputs) -> History:
-    """The history with a side question at its end, in the place of the notes for the request that it isn't."""
+    """Return the history with a side question at its end, without the notes for the model's own turn."""
     items: list[HistoryItem] = [*history.items, Omission(UNANSWERED_YET), Note(aside.note)]
     for question, answer in aside.earlier:
         items += [UserWords(question), ModelResponse(answer, AssistantMessage(text=answer))]

@@ -8,7 +8,7 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, RequestSent
 from app.llm.values.types import Payload
-from app.llm.wires.items import IMAGE_PARTS
+from app.llm.wires.wire import IMAGE_PARTS
 
 _CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MOST = 2_576, 28, 4_784
 """Claude's largest: fitted to a side, counted in patches, up to a limit."""

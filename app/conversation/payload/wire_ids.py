@@ -36,7 +36,8 @@ def replace_surrogates(text: str) -> str:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """What JSON can hold: NaN and infinities become null, foreign values their text, deep nests are cut."""
+    """Return a value that JSON can hold: NaN and infinities become null, foreign values their text, deep nests are
+    cut."""
     if depth > 50:
         return None
     match value:

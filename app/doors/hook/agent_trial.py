@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     model: ScriptedModel
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_HEAD(self) -> None:
         self._send(b"", "text/plain")
@@ -336,7 +336,7 @@ class AgentScratch:
                 return {}
 
     def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
-        """The arguments that have the agent answer a prompt without a screen, in the same session if `again`."""
+        """Return the arguments for the agent to answer a prompt without a screen, in the same session if `again`."""
         match self._agent:
             case "claude":
                 allowed = ["--allowedTools", "Write,Edit,Read,NotebookEdit,Bash"]
@@ -459,7 +459,7 @@ def put_hook(agent: Agent, scratch: AgentScratch, options: HookOptions) -> None:
 
 
 def _run(command: list[str], scratch: AgentScratch) -> str:
-    """Run the agent and say how it ended."""
+    """Run the agent and return how it ended."""
     with subprocess.Popen(
         command,
         cwd=scratch.workspace,

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from app.doors.hook.codex import apply_patch
 from app.doors.hook.text_edits import (
     AgentReplacement,
     WholeFile,
+    apply_patch,
     has_mostly_crlf,
     has_only_crlf,
     notebook_edit,

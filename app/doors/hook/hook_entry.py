@@ -52,7 +52,7 @@ class AgentChannel(Protocol):
     """When the hook was started, by the monotonic clock."""
 
     def needs_no_denial(self) -> None:
-        """Say that the agent is to go on if the hook fails."""
+        """Let the agent go on if the hook fails."""
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
         """Give the answer; the agent has it when this returns."""
@@ -242,7 +242,7 @@ def starts_shell(line: str, depth: int = 0) -> bool:
 
 
 def _simple_commands(words: list[str]) -> Iterator[list[str]]:
-    """The commands of a list whose input is that of the whole: after no `|`, and without `<`."""
+    """Yield the simple commands whose input is that of the whole list: not after `|`, and without `<`."""
     command: list[str] = []
     has_input = False
     for word in [*words, ";"]:
@@ -338,7 +338,7 @@ def _capture(
 
 
 def _answer_other_call(door: HookDoor, call: HookCall) -> HookAnswer:
-    """The answer to a call that is no edit of the agent whose hook was called."""
+    """Return the answer to a call that is no edit of the agent whose hook was called."""
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
         return _answer_command(door, call)

@@ -17,10 +17,153 @@ from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
-from app.doors.hook import json_text
 from app.doors.hook.agents import Agent
-from app.doors.hook.json_text import JsonNode
 from app.doors.hook.options import HookOptions, hook_options
+
+_SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
+
+
+class JsonNode(NamedTuple):
+    """A value in a text."""
+
+    start: int
+    end: int
+    """After it."""
+    members: "dict[str, JsonNode] | None" = None
+    """Of an object."""
+    items: "tuple[JsonNode, ...] | None" = None
+    """Of an array."""
+    key_start: int = -1
+    """Where its key begins, in an object."""
+
+
+def parse_json_text(text: str) -> JsonNode:
+    """Parse a JSON text, comments allowed; raises ValueError."""
+    node, at = _value(text, _skip(text, 0), 0)
+    if _skip(text, at) != len(text):
+        raise ValueError(f"there is more after the end, from character {at}")
+    return node
+
+
+def json_value(text: str, node: JsonNode) -> object:
+    """Return the Python value of a node."""
+    if node.members is not None:
+        return {key: json_value(text, each) for key, each in node.members.items()}
+    if node.items is not None:
+        return [json_value(text, each) for each in node.items]
+    return json.loads(text[node.start : node.end])
+
+
+def with_member(text: str, node: JsonNode, key: str, added: object) -> str:
+    """Return the text with one more member at the end of an object."""
+    return _with_last(text, node, f"{json.dumps(key)}: ", added, list((node.members or {}).values()))
+
+
+def with_item(text: str, node: JsonNode, added: object) -> str:
+    """Return the text with one more item at the end of an array."""
+    return _with_last(text, node, "", added, list(node.items or ()))
+
+
+def without_part(text: str, holder: JsonNode, gone: JsonNode) -> str:
+    """Return the text without one member or item of `holder`, and without its comma."""
+    every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
+    at = every.index(gone)
+    begins = [each.key_start if each.key_start >= 0 else each.start for each in every]
+    if len(every) == 1:
+        return text[: holder.start + 1] + text[holder.end - 1 :]
+    if at + 1 < len(every):
+        return text[: begins[at]] + text[begins[at + 1] :]
+    return text[: every[at - 1].end] + text[gone.end :]
+
+
+def _with_last(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
+    outer = _indent(text, node.start)
+    step = _step(text)
+    if every:
+        first = every[0].key_start if every[0].key_start >= 0 else every[0].start
+        between = text[node.start + 1 : first]
+        on_lines = "\n" in between
+        inner = f"\n{_indent(text, first)}" if on_lines else " "
+        at = every[-1].end
+        put = _lines(added, inner.removeprefix("\n"), step) if on_lines else json.dumps(added, ensure_ascii=False)
+        return f"{text[:at]},{inner}{key}{put}{text[at:]}"
+    inner = outer + step
+    body = f"\n{inner}{key}{_lines(added, inner, step)}\n{outer}"
+    return text[: node.start + 1] + body + text[node.end - 1 :]
+
+
+def _lines(other: object, indent: str, step: str) -> str:
+    return json.dumps(other, indent=step, ensure_ascii=False).replace("\n", f"\n{indent}")
+
+
+def _indent(text: str, at: int) -> str:
+    """The indentation of the line at an offset."""
+    start = text.rfind("\n", 0, at) + 1
+    found = re.match(r"[ \t]*", text[start:at])
+    return found[0] if found else ""
+
+
+def _step(text: str) -> str:
+    """One level of indentation, as the text has it."""
+    found = re.search(r"\n([ \t]+)\S", text)
+    return found[1] if found else "  "
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int, depth: int) -> tuple[JsonNode, int]:
+    if depth > 100:
+        raise ValueError("it is nested too deep")
+    if text[at : at + 1] == "{":
+        return _object(text, at, depth)
+    if text[at : at + 1] == "[":
+        return _array(text, at, depth)
+    found = _SCALAR.match(text, at)
+    if not found:
+        raise ValueError(f"there is no value at character {at}")
+    json.loads(found[0])
+    return JsonNode(at, found.end()), found.end()
+
+
+def _object(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+    members: dict[str, JsonNode] = {}
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != "}":
+        key = _SCALAR.match(text, at)
+        if not key or not key[0].startswith('"'):
+            raise ValueError(f"there is no key at character {at}")
+        colon = _skip(text, key.end())
+        if text[colon : colon + 1] != ":":
+            raise ValueError(f"there is no colon at character {colon}")
+        node, after = _value(text, _skip(text, colon + 1), depth + 1)
+        members[json.loads(key[0])] = node._replace(key_start=at)
+        at = _skip_comma(text, after, "}")
+    return JsonNode(start, at + 1, members=members), at + 1
+
+
+def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
+    items: list[JsonNode] = []
+    at = _skip(text, start + 1)
+    while text[at : at + 1] != "]":
+        node, after = _value(text, at, depth + 1)
+        items.append(node)
+        at = _skip_comma(text, after, "]")
+    return JsonNode(start, at + 1, items=tuple(items)), at + 1
+
+
+def _skip_comma(text: str, at: int, end: str) -> int:
+    """Return the offset of the next member or item, or of the closing bracket; raises ValueError."""
+    at = _skip(text, at)
+    if text[at : at + 1] == ",":
+        return _skip(text, at + 1)
+    if text[at : at + 1] != end:
+        raise ValueError(f"a comma or {end} is missing at character {at}")
+    return at
+
 
 _SPARE_SECONDS = 570
 """Seconds by which the limit in the settings of the agent exceeds that of signoff, which counts from its first
@@ -58,7 +201,7 @@ class InstalledHook(NamedTuple):
         return HookOptions()
 
     def weaknesses(self, agent: Agent) -> Iterator[str]:
-        """Yield each way in which this hook lets calls through that signoff did not see or answer."""
+        """Yield each way in which this hook lets calls through unseen or unanswered."""
         longest = self.options.max_seconds
         if self.is_altered:
             yield f"it is not as signoff writes it; `signoff doors install {agent.name}` does"
@@ -92,8 +235,8 @@ def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
     if agent.form == "toml":
         return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
-        found: Any = json_text.value(text, hook)
-        matcher: Any = json_text.value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
+        found: Any = json_value(text, hook)
+        matcher: Any = json_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
         return InstalledHook(str(found["command"]), limit, str(matcher), not found.get("async"))
@@ -122,9 +265,9 @@ def without_hook(agent: Agent, text: str) -> str:
             groups, group, hook = found
             hooks = _members(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = json_text.without_part(text, hooks, hook)
+                text = without_part(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = json_text.without_part(text, groups, group)
+                text = without_part(text, groups, group)
             else:
                 text = _without_event(text, event)
     return text
@@ -169,23 +312,23 @@ def _without_event(text: str, event: str) -> str:
     root = _parsed(text)
     hooks = _members(root)["hooks"]
     if len(_members(hooks)) > 1:
-        return json_text.without_part(text, hooks, _members(hooks)[event])
-    return json_text.without_part(text, root, hooks)
+        return without_part(text, hooks, _members(hooks)[event])
+    return without_part(text, root, hooks)
 
 
 def _with_group(text: str, event: str, group: object) -> str:
     root = _parsed(text)
     hooks = _members(root).get("hooks")
     if hooks is None:
-        return json_text.with_member(text, root, "hooks", {event: [group]})
+        return with_member(text, root, "hooks", {event: [group]})
     if hooks.members is None:
         raise UnreadableSettings("their hooks are not an object")
     groups = hooks.members.get(event)
     if groups is None:
-        return json_text.with_member(text, hooks, event, [group])
+        return with_member(text, hooks, event, [group])
     if groups.items is None:
         raise UnreadableSettings(f"their {event} is not a list")
-    return json_text.with_item(text, groups, group)
+    return with_item(text, groups, group)
 
 
 def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
@@ -197,7 +340,7 @@ def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonN
     for group in (groups.items or ()) if groups else ():
         hooks = _members(group).get("hooks")
         for hook in (hooks.items or ()) if hooks else ():
-            found: Any = json_text.value(text, hook)
+            found: Any = json_value(text, hook)
             line = found.get("command") if isinstance(found, dict) else None
             if groups and isinstance(line, str) and _is_ours(agent, line):
                 yield groups, group, hook
@@ -209,7 +352,7 @@ def _members(node: JsonNode | None) -> dict[str, JsonNode]:
 
 def _parsed(text: str) -> JsonNode:
     try:
-        root = json_text.parse_json_text(text)
+        root = parse_json_text(text)
     except ValueError as error:
         raise UnreadableSettings(f"they are no JSON: {error}") from error
     if root.members is None:
@@ -355,7 +498,7 @@ def installed_version(program: str) -> str:
 
 
 def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
-    """Yield the known weaknesses of a release, those that all releases have first."""
+    """Yield the known weaknesses of a release, those of all releases first."""
     if agent.fails_open:
         yield (
             f"{agent.title} fails open: a call passes if its hook ends without exit code 2 and a word, which "
@@ -370,9 +513,7 @@ def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
 def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; settings that can't be parsed have none."""
     try:
-        found: Any = (
-            tomllib.loads(text) if name.endswith(".toml") else json_text.value(text, json_text.parse_json_text(text))
-        )
+        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_value(text, parse_json_text(text))
     except ValueError:
         return
     match agent.name, found:

@@ -87,7 +87,7 @@ def identify_caller(
 
 
 def _parent_name() -> str:
-    """The name of the program that started this process; empty for an interpreter, or if the system doesn't tell."""
+    """Return the name of the parent process; empty for an interpreter, or if the system doesn't tell."""
     try:
         name = _text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
     except OSError:
@@ -96,7 +96,7 @@ def _parent_name() -> str:
 
 
 def _text(values: dict[str, Any], key: str) -> str:
-    """A short text of one line, whatever the host has sent."""
+    """Return a short text of one line from a value of the host, whatever its type."""
     value = values.get(key)
     line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
     return line.encode("utf-8", "replace").decode("utf-8")
@@ -144,7 +144,7 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
 
 
 class MessageWriter:
-    """Writes messages to a descriptor, each whole, from any thread; what cannot be written any more is dropped.
+    """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
         descriptor: Where to.
@@ -205,7 +205,7 @@ class RunningCall:
         self._send = send
 
     def progress(self, done: float, total: float, message: str) -> None:
-        """Tell the host that the call goes on, if it asked for that; `done` must grow from one to the next."""
+        """Tell the host that the call goes on, if it asked for progress; `done` must grow each time."""
         if isinstance(self._token, str | int) and not self.stop.is_set():
             params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -219,7 +219,7 @@ class Tools(Protocol):
         ...
 
     def close(self) -> None:
-        """Close what is open, once no call runs."""
+        """Close the workspace after the last call has ended."""
         ...
 
 
@@ -242,7 +242,7 @@ class DoorServer:
         self._lock = threading.Lock()
 
     def receive(self, line: bytes | None) -> None:
-        """Take one line of the host, answer it or begin to; None for one that was too long."""
+        """Handle one line of the host; None stands for a line that was too long."""
         if line is not None and not line.strip():
             return
         try:
@@ -255,7 +255,7 @@ class DoorServer:
             self._send(refusal.response())
 
     def end(self) -> None:
-        """The host is going: nobody waits any longer, and what is under way is answered."""
+        """End the server: stop all waits and answer the calls that are under way."""
         with self._lock:
             running, threads = [*self._running.values()], [*self._threads]
         for each in running:
@@ -277,7 +277,7 @@ class DoorServer:
             return self._loaded
 
     def _take_batch(self, messages: list[Any]) -> None:
-        """Several messages in one array, as 2025-03-26 had it; their answers go out in one array, too."""
+        """Handle an array of messages, as protocol version 2025-03-26 allows; the answers go out in one array."""
         if not messages:
             raise RpcError(INVALID_REQUEST, "A batch holds at least one message.")
         if len(messages) > MOST_AT_ONCE:
@@ -363,7 +363,7 @@ class DoorServer:
         }
 
     def _begin(self, call: RpcRequest, name: Id, answer: Callable[[object], None]) -> None:
-        """Run a tool call on a thread of its own; raises Refusal."""
+        """Run a tool call on its own thread; raises Refusal."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
         if tool not in NAMES:
@@ -426,6 +426,6 @@ def _capabilities() -> Message:
 
 
 def _with_metadata(result: Message, *, cached: bool = False) -> Message:
-    """A result as 2026-07-28 has it: whole, by whom, and for how long it may be kept."""
+    """Return a result in the form of version 2026-07-28: complete, with its server, and how long it may be kept."""
     stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
     return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import repeated_denials_note
@@ -22,9 +24,8 @@ from app.doors.agent_decisions import (
     wait_for_decision,
     wait_until_read,
 )
-from app.doors.mcp.catalogue import MOST_FILES
+from app.doors.mcp.catalogue import LONGEST_WAIT, MOST_FILES
 from app.doors.mcp.door_server import McpCaller, RunningCall
-from app.doors.mcp.tool_arguments import FileArguments, ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
@@ -46,6 +47,71 @@ from app.tools.base.targets import refusals_as_tool_errors, resolve_path, secret
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
+
+_Seconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
+
+
+class _Arguments(BaseModel):
+    """Unknown names are an error that the model can act on."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ReplacementArguments(_Arguments):
+    """One replacement; its fields are those of `app.proposals.locate.matching.AgentReplacement`."""
+
+    old: str
+    new: str
+    replace_all: bool = False
+    inside_words: bool = False
+    line: int | None = Field(default=None, ge=1)
+
+
+class FileArguments(_Arguments):
+    """The change of one file."""
+
+    path: str
+    edits: list[ReplacementArguments] | None = Field(default=None, min_length=1)
+    content: str | None = None
+    delete: bool = False
+    new_path: str | None = None
+
+    @model_validator(mode="after")
+    def _one_thing(self) -> "FileArguments":
+        asked = [name for name in ("edits", "content") if getattr(self, name) is not None]
+        if self.delete and (asked or self.new_path is not None):
+            raise ValueError(f"{self.path}: `delete` goes with nothing else")
+        if len(asked) == 2:
+            raise ValueError(f"{self.path}: give `edits` or `content`, not both")
+        if not (asked or self.delete or self.new_path is not None):
+            raise ValueError(f"{self.path}: give `edits`, `content`, `delete` or `new_path`")
+        return self
+
+
+class _Proposing(_Arguments):
+    summary: str | None = None
+    wait_seconds: _Seconds | None = None
+    on_top_of: str | None = None
+
+
+class ProposeEditArguments(_Proposing):
+    """Arguments of `propose_edit`."""
+
+    files: list[FileArguments] = Field(min_length=1, max_length=MOST_FILES)
+
+
+class ProposePatchArguments(_Proposing):
+    """Arguments of `propose_patch`."""
+
+    patch: str
+
+
+class StatusArguments(_Arguments):
+    """Arguments of `proposal_status`."""
+
+    proposal: str | None = None
+    wait_seconds: _Seconds | None = None
+
 
 QUOTED = 24_000
 """Characters of all files together."""
@@ -110,7 +176,7 @@ _PENDING_LINES = 40
 
 
 def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
-    """Put changes of files into an empty draft; what the agent should know of it.
+    """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
         runtime: The open workspace.
@@ -136,7 +202,7 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
 
 
 def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
-    """Put a patch into an empty draft, as a whole; what the agent should know of it.
+    """Put a patch into an empty draft; return what the agent should know of it.
 
     Raises:
         ToolError: it doesn't fit; the draft is to be thrown away.
@@ -178,7 +244,7 @@ def _change(
 
 @contextmanager
 def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
-    """Turn a refusal into a ToolError that quotes no secret, and says what of the text is not on disk."""
+    """Turn a refusal into a ToolError that quotes no secret and names text that is not on disk."""
     try:
         with refusals_as_tool_errors():
             yield

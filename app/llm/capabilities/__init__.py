@@ -1,1 +1,1 @@
-"""What an endpoint honours: known, learned, asked."""
+"""What an endpoint honours: known from its vendor, learned from its answers, asked by probes."""

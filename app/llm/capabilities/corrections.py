@@ -1,4 +1,4 @@
-"""What a refusal teaches about an endpoint: pure functions from a profile and a failure to a better profile.
+"""Corrections that a refusal suggests: pure functions from a profile and a failure to a better profile.
 
 Each correction is tried at most once per request, and only if it changes something, so a server that refuses
 everything ends in its own error message and not in a loop. `CorrectionTrial` finds out which of them were right.
@@ -36,7 +36,7 @@ def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> 
 
 
 def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return the rule: a server that says this needs these changes."""
+    """Return a rule: a server whose message matches needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
@@ -68,7 +68,7 @@ def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Co
 
 
 def _shown(value: object) -> str:
-    """A value as it stands in the configuration, not too long."""
+    """Return a value as it would be written in the configuration, shortened."""
     match value:
         case bool():
             return str(value).lower()
@@ -221,7 +221,8 @@ def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterato
 
 
 def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """A history with an image that some server refuses in words of its own would never be answered again."""
+    """Yield a profile without images, as the last try: else a history with a refused image would never be
+    answered."""
     if payload.images and failure.status in _UNREADABLE:
         yield _without(profile)
 
@@ -390,7 +391,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """What stands as content beside tool calls."""
+    """Yield profiles with another form of the content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
@@ -402,7 +403,8 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """Templates with rules about who may speak when: the ladder of placements for system messages, then the rest."""
+    """Yield corrections for templates with rules about the order of roles: other placements of system messages
+    first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
     # Where the first one stands apart, only those in mid-conversation can have been refused.
     apart = bool(payload.system) and profile.mid_system == "inline"

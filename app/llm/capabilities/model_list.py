@@ -1,4 +1,4 @@
-"""Read an endpoint's list of models, in the formats in use, with their prices; and what a request costs."""
+"""Reads an endpoint's list of models in the known formats, with prices, and computes what a request costs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ def read_models(body: Any) -> list[ListedModel] | None:
 
 
 def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
-    """Return what the list says of this model, as fields of a profile."""
+    """Return the facts that the list gives about this model, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
     facts: dict[str, Any] = {}
     if model is not None and model.context_window is not None:
@@ -126,7 +126,7 @@ _SEEING = ("vision", "image_input", "supports_vision", "supports_image_input")
 
 
 def _takes_images(entry: dict[str, Any]) -> bool | None:
-    """What the list says of images; None where it says nothing."""
+    """Return whether the model takes images by the model list; None if the list doesn't say."""
     places = [entry, *(inner for key in (*_INSIDE, "architecture") if isinstance(inner := entry.get(key), dict))]
     for place in places:
         for key in _MODALITIES:

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
 
 
 class CorrectionTrial:
-    """The corrections of one request."""
+    """The corrections of one request.
+
+    Args:
+        profile: What is known before.
+    """
 
     def __init__(self, profile: Profile) -> None:
-        """`profile` is what is known before."""
         self.profile = profile
         """What the next attempt is to follow."""
         self._known = profile
@@ -132,7 +135,13 @@ def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, A
 
 
 class LearnedProfile:
-    """The profile of an endpoint, with what was learned from its answers."""
+    """The profile of an endpoint, with what was learned from its answers.
+
+    Args:
+        known: What servers of this kind honour.
+        profile: What is believed of this endpoint.
+        cache: What was learned about it earlier.
+    """
 
     def __init__(
         self,
@@ -142,7 +151,6 @@ class LearnedProfile:
         cache: ProfileCache | None,
         clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
-        """`known` is what such servers honour, `profile` what is believed of this one, with what `cache` has."""
         self.profile = profile
         self._endpoint = endpoint
         self._cache = cache
@@ -158,8 +166,8 @@ class LearnedProfile:
                 self._since[belief.field] = belief.since
 
     def learn(self, **fields: Any) -> None:
-        """Believe this from now on. Only differences are kept, so that better seeds and the user's settings are not
-        hidden by what never was in question."""
+        """Adopt these fields from now on. Only differences are stored, so that better seeds and the user's settings
+        stay visible."""
         changed = {field: value for field, value in fields.items() if value != getattr(self.profile, field)}
         if not changed:
             return
@@ -175,7 +183,7 @@ class LearnedProfile:
         return field in self._since
 
     def expire(self) -> None:
-        """Drop what was learned too long ago."""
+        """Forget facts that were learned too long ago."""
         now = self._clock()
         gone = [
             field

@@ -125,7 +125,7 @@ class _Check:
         return TemplateFinding(server, None, {})
 
     async def _kept(self, render: "_Dialect", profile: Profile) -> Profile | None:
-        """The profile with what the template wants besides; None if it does not keep every mark."""
+        """Return the profile with the template's other needs; None if it does not keep every mark."""
         # Imported here: its many patterns take their time to compile. They are loaded with the connection.
         from app.llm.capabilities.corrections import find_correction
 
@@ -146,7 +146,7 @@ class _Check:
         return None
 
     async def _first_refusal(self, render: "_Dialect", profile: Profile) -> tuple[_Refused | None, Payload | None]:
-        """The first conversation that is refused, or just the one that loses a mark; neither if all is kept."""
+        """Return the first refused conversation, or only the one that loses a mark; neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, wishes=self._endpoint.wishes)
             answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).body())

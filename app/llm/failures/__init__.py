@@ -1,1 +1,1 @@
-"""What went wrong with a request, and what to do about it."""
+"""Failed requests: their kind, their message to the user, and whether to retry."""

@@ -1,5 +1,5 @@
-"""What kind of failure an answer is. The body is read before the status, because the status often lies:
-template errors come as 500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
+"""Classifies failures. The body is read before the status, because the status often lies: template errors come as
+500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
 
 import math
 import re
@@ -205,7 +205,8 @@ def stated_context_window(text: str) -> int | None:
 
 
 def _exhausted(text: str, *, hinted: bool) -> bool:
-    """No credit or a daily limit; Gemini has OpenAI's words for the limit per minute too, but says when to retry."""
+    """Return whether credit or a daily limit is used up; Gemini uses the same words for its limit per minute, with a
+    wait."""
     if "insufficient_quota" in text or _DAILY.search(text):
         return True
     return bool(_QUOTA.search(text)) and not hinted
@@ -226,7 +227,7 @@ def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
 
 
 def _unnumbered(text: str) -> tuple[FailureKind, bool]:
-    """An error inside a stream without a status: what is not clearly the request's fault may pass."""
+    """Classify an error inside a stream without a status: it may pass unless it is clearly the request's fault."""
     if _KEY.search(text):
         return FailureKind.AUTH, False
     if "invalid_request" in text.lower():

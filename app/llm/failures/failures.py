@@ -1,4 +1,4 @@
-"""Describe why a request failed, from the error and the message of the server, with what to do about it."""
+"""Describes failed requests: the cause, the server's message, and what to do."""
 
 import re
 import socket
@@ -72,7 +72,7 @@ def safe_line(text: str, secrets: Iterable[str] = ()) -> str:
 
 
 def _of_text(text: str) -> str:
-    """A page's title, else what it says without its tags; of a text, what it says."""
+    """Return a page's title, else its text without tags; plain text unchanged."""
     if (found := _TITLE.search(text)) and (title := text[found.end() :].partition(">")[2].partition("</")[0]).strip():
         return title
     if text.lstrip().startswith("<"):
@@ -205,7 +205,7 @@ class FailureReader:
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
 
     def _proxy(self) -> str:
-        """Who is connected to instead of the endpoint, as far as that may be shown; empty if nobody is."""
+        """Return the proxy in use, as far as it may be shown; empty without one."""
         proxy = host_and_port(proxy_for(self._endpoint.base_url))
         return f"{safe_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
@@ -238,12 +238,12 @@ class FailureReader:
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def not_connected(self, seconds: float) -> Failure:
-        """Describe a connection that nobody accepts or refuses."""
+        """Describe a connection that is neither accepted nor refused."""
         message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
     def too_slow(self, seconds: float) -> Failure:
-        """Describe a response that never comes to its end."""
+        """Describe a response that takes too long."""
         message = f"{self._host} did not finish its response within {seconds:,.3g} s. Continue, or ask for less."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
@@ -312,7 +312,7 @@ class FailureReader:
         return f"{what}{said} {advice}"
 
     def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
-        """What happened, and what to do."""
+        """Return what happened, and what to do."""
         host = self._host
         if kind is FailureKind.AUTH and self._endpoint.api_key is None:
             variable = "ANTHROPIC_API_KEY" if host == "api.anthropic.com" else "OPENAI_API_KEY"

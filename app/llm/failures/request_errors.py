@@ -12,7 +12,7 @@ COMPACT = "Compact it."
 
 
 class FailureKind(StrEnum):
-    """Kind of a failure, which decides what to do next."""
+    """Kind of a failure, on which the next action depends."""
 
     CONTEXT_FULL = "context_full"
     """The payload does not fit the model's window: compact, then send again."""

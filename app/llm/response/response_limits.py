@@ -1,4 +1,4 @@
-"""Size limits of a response, far above what any model writes.
+"""Size limits of a response, far above what models write.
 
 What exceeds one is not read on, not kept and not asked for again: the same server would send the same again.
 """
@@ -56,7 +56,7 @@ CALLS = 512
 
 
 class ResponseTooLarge(Exception):
-    """A response exceeds a limit; the message says what of it, as in `an event of more than 8 MiB`."""
+    """A response exceeds a limit; the message names the part, as in `an event of more than 8 MiB`."""
 
     def __init__(self, what: str, limit: int, unit: str = "B") -> None:
         super().__init__(f"{what} of more than {_amount(limit, unit)}")

@@ -14,7 +14,7 @@ class SurrogateJoiner:
     _held: str = ""
 
     def feed(self, text: str) -> str:
-        """Return the text that is whole by now."""
+        """Return the text without an unfinished surrogate pair."""
         text, self._held = self._held + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._held = text[:-1], text[-1]
@@ -23,7 +23,7 @@ class SurrogateJoiner:
         return text
 
     def finish(self) -> str:
-        """Return what is left: at most one replacement character."""
+        """Return the rest: at most one replacement character."""
         left = "\ufffd" if self._held else ""
         self._held = ""
         return left
@@ -38,7 +38,7 @@ class ThinkSplitter:
     _closer: str = ""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """(answer, reasoning) among the text that can be told apart by now."""
+        """Return the answer and the reasoning that can be told apart so far."""
         match self._state:
             case "start":
                 return self._start(self._held + text)
@@ -93,7 +93,7 @@ _CALL_MARKS = (
 
 @dataclass(slots=True)
 class CallMarkupHider:
-    """Hides tool calls that a server lets out as text: everything from the first mark on.
+    """Hides tool calls that a server prints as text: everything from the first marker on.
 
     For closing requests only, where a call can't be meant and is never run; elsewhere such marks may be an answer
     about them.
@@ -103,7 +103,7 @@ class CallMarkupHider:
     _held: str = ""
 
     def feed(self, text: str) -> str:
-        """The text that is certainly none of it."""
+        """Return the text that cannot be part of a tool call."""
         if self.hidden:
             self.hidden.append(text)
             return ""
@@ -124,7 +124,7 @@ class CallMarkupHider:
 
 
 def has_call_markup(text: str) -> bool:
-    """Whether a text contains what looks like a tool call that the server did not parse."""
+    """Return whether a text contains a tool call that the server did not parse."""
     return any(mark in text for mark in _CALL_MARKS)
 
 

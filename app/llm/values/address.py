@@ -47,7 +47,7 @@ class EndpointAddress:
 
 
 def parse_address(base_url: str) -> EndpointAddress:
-    """Return the address, whatever the text is."""
+    """Return the address of any text."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password

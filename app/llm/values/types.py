@@ -70,7 +70,8 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What one request says; a pure projection of the log. `tools` is the same list, byte for byte, in every one."""
+    """The content of one request; a pure projection of the log. `tools` is the same list, byte for byte, in every
+    one."""
 
     messages: list[dict[str, Any]]
     """The conversation, in the form of the profile's wire."""

@@ -14,24 +14,22 @@ from urllib.parse import urlsplit
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import (
+from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
+    Decoder,
     Item,
     ModelTurn,
+    OpaqueBlocks,
     SystemText,
     UserText,
-    tag_text,
-)
-from app.llm.wires.wire import (
-    Decoder,
-    OpaqueBlocks,
     WireMessages,
     as_list,
     as_mapping,
     call_delta,
     make_chunk,
+    tag_text,
     token_count,
     tool_fields,
     usage_fields,
@@ -164,7 +162,7 @@ class AnthropicDecoder:
         return make_chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
-        """Counts so far; the later ones are totals too, and may leave out what has not changed."""
+        """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
         usage = as_mapping(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
         for name, value in usage.items():
@@ -225,7 +223,7 @@ class AnthropicWire:
     title = "Anthropic messages"
 
     def fitted(self, profile: Profile) -> Profile:
-        """Results and what the user says next are one message here, and ids have an alphabet."""
+        """Return the profile: results and the user's next message are one message here, and ids have an alphabet."""
         return profile.model_copy(
             update={
                 "bridge_tool_user": False,
@@ -244,7 +242,7 @@ class AnthropicWire:
         return _Writer(profile)
 
     def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request; tools as ever, so that what is cached stays so."""
+        """Return the body of the request; the tools stay the same, so that the cached prefix stays valid."""
         fields: dict[str, Any] = {
             "model": model,
             "max_tokens": payload.max_tokens or profile.output_limit or _limit(model),
@@ -268,7 +266,7 @@ class AnthropicWire:
         return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
 
     def headers(self, key: str) -> dict[str, str]:
-        """The version, and the key in a header of its own."""
+        """Return the headers with the version and the key."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def decoder(self) -> Decoder:
@@ -300,7 +298,7 @@ class _Writer:
                 self.model(item)
 
     def copy(self) -> "_Writer":
-        """Another one that goes on from here by itself."""
+        """Return an independent copy."""
         copied = _Writer(self._profile)
         copied._head, copied._messages = [*self._head], [*self._messages]
         copied._held, copied._followed, copied._cacheable = [*self._held], self._followed, {**self._cacheable}
@@ -309,7 +307,8 @@ class _Writer:
         return copied
 
     def system(self, item: SystemText) -> None:
-        """The program speaks: apart, as long as nobody has spoken, else as soon as it may."""
+        """Add a system message: as part of the system prompt before the first message, else at the next possible
+        place."""
         if self._messages:
             self._held.append(item)
             return
@@ -365,7 +364,7 @@ class _Writer:
         return str(self._messages[-1]["role"]) if self._messages else ""
 
     def _end_of_user(self) -> None:
-        """What waited has its place here."""
+        """Place the waiting system messages after a message of the user."""
         if not self._held:
             return
         if self._role != "user":
@@ -385,7 +384,7 @@ class _Writer:
 
 
 def _own(message: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a message whose blocks can be changed; a text has none."""
+    """Return a copy of a message with blocks that can be changed."""
     content = message["content"]
     return {**message, "content": [*content]} if isinstance(content, list) else message
 

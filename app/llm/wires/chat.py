@@ -1,4 +1,4 @@
-"""Chat completions: one list of messages, in which the profile says what goes where."""
+"""The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,19 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import OPAQUE_BLOCKS, CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
-from app.llm.wires.wire import Decoder, WireMessages, tool_fields, write_items
+from app.llm.wires.wire import (
+    OPAQUE_BLOCKS,
+    CallWithResult,
+    Decoder,
+    Item,
+    ModelTurn,
+    OpaqueEcho,
+    SystemText,
+    UserText,
+    WireMessages,
+    tool_fields,
+    write_items,
+)
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
 """What no extra field of a response may overwrite, or that is another wire's."""
@@ -41,7 +52,7 @@ class ChatWire:
         return fields | tool_fields(profile, payload, payload.tools)
 
     def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A field of its own."""
+        """Return the field for the effort."""
         return {"reasoning_effort": effort}
 
     def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
@@ -53,7 +64,7 @@ class ChatWire:
         return {}
 
     def decoder(self) -> Decoder:
-        """Its chunks are what is read."""
+        """Return the decoder of chunks."""
         return _AsItIs()
 
 

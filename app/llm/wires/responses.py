@@ -9,10 +9,15 @@ from typing import Any, Literal
 
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
-from app.llm.wires.items import Attachment, CallWithResult, Item, ModelTurn, SystemText, UserText
 from app.llm.wires.wire import (
+    Attachment,
+    CallWithResult,
     Decoder,
+    Item,
+    ModelTurn,
     OpaqueBlocks,
+    SystemText,
+    UserText,
     WireMessages,
     as_list,
     as_mapping,
@@ -29,7 +34,7 @@ _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
 
 
 class ResponsesDecoder:
-    """For one response. What came in pieces is not taken again where an event repeats it whole."""
+    """Decodes one response. Data that came in pieces is skipped where an event repeats it whole."""
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlocks("responses")
@@ -124,7 +129,7 @@ class ResponsesDecoder:
         return delta
 
     def _over(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        """The end; with what no event has brought, where a server does not stream."""
+        """Return the end of the response, with data that no event has brought, for servers that do not stream."""
         if response.get("status") == "failed" or response.get("error"):
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}

@@ -15,7 +15,7 @@ from app.proposals.values.proposal_store import ProposalStore
 
 
 def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
-    """Return the files in which a proposal and the one that it supersedes differ.
+    """Return the files in which a proposal and its predecessor differ.
 
     A file that only one of the two touches is compared with what the workspace held for the other.
 
@@ -45,7 +45,7 @@ def _paths(proposal: Proposal) -> list[str]:
 
 
 def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | None:
-    """What is at the path once the proposal is written."""
+    """Return the file at the path after the proposal is written."""
     for change in proposal.files:
         if change.path == path:
             return change.result
@@ -114,12 +114,12 @@ def _texts(contents: Contents, version: FileVersion | None) -> Sequence[str]:
 
 
 def _is_quoted(text: str, comment: LineComment) -> bool:
-    """Whether a line is the one that was commented on, as far as the quote tells."""
+    """Return whether a line is the commented one, compared with the quote."""
     return not comment.quote or any(quoted[1:] == text for quoted in comment.quote.split("\n"))
 
 
 def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentFollowUp:
-    """What became of a line from one text to the next."""
+    """Return the follow-up for a line from one text to the next."""
     beside = False
     for change in diff_lines(before, after):
         if change.old_start <= line < change.old_end:
@@ -129,7 +129,7 @@ def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentF
 
 
 def _of_removed(contents: Contents, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
-    """What became of a line that the version before takes away: it stays, or something else takes its place."""
+    """Return the follow-up for a line that the version before removes: it stays, or another takes its place."""
     if before.base != after.base:
         return CommentFollowUp.UNKNOWN
     first, second = _hunk_at(before, line), _hunk_at(after, line)

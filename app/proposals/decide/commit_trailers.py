@@ -136,7 +136,7 @@ def assistant_name(origin: Origin) -> tuple[str, str] | None:
 
 
 def _word(text: str) -> str:
-    """One word: a name that a server gives must not add a line, or a trailer of its own."""
+    """Return the text as one word: a name from a server must not add a line or a trailer."""
     return "-".join("".join(character if character.isprintable() else " " for character in text).split())
 
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from app.proposals.journal.journal import fold_name
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
@@ -20,6 +20,7 @@ from app.proposals.text.document import BOM, Document, decode, split_text
 from app.proposals.text.file_warnings import size_words
 from app.proposals.text.merge import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRefused, EditRejected
 from app.workspace.secrets import secret_reason
 
@@ -348,7 +349,7 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
 
 
 def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
-    """What meets in a file; raises EditRejected where that can't be resolved by hand."""
+    """Return the versions to merge; raises EditRejected where they can't be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
         raise EditRejected(f"{proposal.id} has nothing that waits at {path}.")
@@ -417,7 +418,7 @@ def _lines_of(text: str) -> tuple[str, ...]:
 
 
 def _kind_words(version: FileVersion | None, document: Document) -> str:
-    """What a side is, where it is taken as a whole."""
+    """Return the words for a side that can only be taken whole."""
     if version is None:
         return "no file"
     if version.is_link:
@@ -441,7 +442,7 @@ def _merged_parts(
 
 
 def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
-    """Where two files differ of which nothing is known before them: each difference is a conflict."""
+    """Yield the differences between two files without a common base; each is a conflict."""
     at = 0
     for change in diff_lines(disk, proposed):
         if change.old_start > at:

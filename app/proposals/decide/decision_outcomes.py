@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import compare_again, decide_in_part, file_operation, next_hunk_number
-from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import Lines, compose_lines, has_effect, hunk_header, raw_lines, set_states
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
-from app.proposals.values.pending_paths import format_ids
+from app.proposals.values.pending_paths import format_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
 from app.sandbox.captured_changes import Leaf, PathChange
 from app.workspace.secrets import secret_reason
@@ -269,20 +269,20 @@ def pending_hunks(change: FileChange) -> list[Hunk]:
 
 
 def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
-    """What can be chosen: hunks by number, changes without hunks by path; there is some of a proposal that waits."""
+    """Return the choices: hunks by number, files without hunks by path."""
     names = [*map(str, sorted(hunk.number for hunk in hunks)), *sorted(paths)]
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
 def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """Return what the file contains with the chosen part, whatever is pending below it."""
+    """Return the choices in words: hunks by number, files without hunks by path."""
     return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: ChosenFiles
 ) -> DeniedPart:
-    """What it takes to have the chosen hunks wait again, once `result` is what the rest comes to."""
+    """Return what is needed to make the denied hunks pending again, given the `result` of the others."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
@@ -369,7 +369,7 @@ def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ..
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
-    """What a file holds now, to be quoted to a model; None where there is none, or it looks like a secret."""
+    """Return the file's text to quote to a model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)
         if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.proposals.overlay.overlay import Contents, is_undecided
+from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, decode, display_pair, encode, split_lines
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import Reason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import UnreadablePatch
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -59,7 +60,7 @@ def render_diff(files: Sequence[PatchFileContent]) -> bytes:
 
 
 def split_kinds(file: PatchFileContent) -> Sequence[PatchFileContent]:
-    """Yield what a diff says of a file in turn: a change between file and link is a deletion and a creation."""
+    """Yield the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
     gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
@@ -102,7 +103,7 @@ def _file_lines(file: PatchFileContent) -> Iterator[bytes]:
 
 
 def has_hunks(file: PatchFileContent) -> bool:
-    """Whether the part of this file says anything about lines."""
+    """Return whether the part of this file has lines."""
     return (
         file.old != file.new
         and bool(file.old or file.new)
@@ -262,7 +263,7 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
 
 
 def as_patch(contents: Contents, proposal: Proposal) -> str:
-    """Return the pending changes as a patch; of a decided proposal what was written, of a denied one what it wanted.
+    """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.

@@ -54,7 +54,7 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
 
 
 def reverse_part(part: FilePatch) -> FilePatch:
-    """The part that takes this one back, without the id of what it makes: a diff made with `-w` does not reach it."""
+    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not reach it."""
     return replace(
         part,
         path=part.old_path or part.path,
@@ -102,10 +102,13 @@ def _found(held: DraftFile) -> Leaf | None:
 
 
 class PatchOnDisk(Exception):
-    """A patch was made of what is on disk."""
+    """The patch is already applied on disk.
+
+    Args:
+        changes: From what it was made of to what is on disk.
+    """
 
     def __init__(self, changes: Sequence[PathChange], patch: ReadPatch) -> None:
-        """`changes` are from what it was made of to what is on disk."""
         super().__init__()
         self.changes = changes
         self.left_out = [part.path for part in patch.parts if part.left_out]
@@ -166,6 +169,6 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
 
 
 def _first_sentence(error: Exception) -> str:
-    """Why a patch was refused, without what is for a model that tries again; a sentence also where it leads on."""
+    """Return why a patch was refused, in one sentence without the advice for a model."""
     first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
     return first if first.endswith((".", "?")) else f"{first}."

@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided
+from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.proposal_staging import is_covered
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.origin import OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.record_entries import RecordedFile, RecordEntry, RecordingStore
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -25,7 +26,7 @@ LineChanges = Sequence[LineChange]
 
 
 def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
-    """The lines of `onto` with what an approval has made of `base`, which differs from them by unsigned changes.
+    """Return the lines of `onto` with an approval's changes to `base`, which differs from them by unsigned changes.
 
     Args:
         base: What the approval was about.
@@ -67,7 +68,7 @@ def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[
 
 
 def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
-    """Return the approved lines without those that the user has put back since.
+    """Return the approved lines without those that the user has reverted since.
 
     Args:
         git: What git has.
@@ -112,7 +113,7 @@ class _Region:
 
 
 def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Region], Lines]) -> list[bytes]:
-    """The lines of `base` that both sides have kept, with what `resolve` makes of each region that one changed."""
+    """Return the lines of `base` that both sides kept, with the result of `resolve` for each changed region."""
     found: list[bytes] = []
     at = our_shift = their_shift = 0
     for our_part, their_part in _grouped(diff_lines(base, ours), diff_lines(base, theirs)):
@@ -203,7 +204,7 @@ def exclude_approved(
 
 
 def explain_nothing_left(left_out: Iterable[ExcludedHunks]) -> str:
-    """Say that everything was left out, and why."""
+    """Return a sentence that everything was left out, and why."""
     found = list(left_out)
     lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
     ways = [
@@ -239,7 +240,7 @@ def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
 
 
 def count_hunks_present(change: PathChange, there: Leaf | None) -> int:
-    """Return how many hunks of a change another version of the file has, too."""
+    """Return how many hunks of a change are also in another version of the file."""
     if change.after == there:
         return count_hunks(change.before, change.after)
     if change.before is None or change.after is None or there is None:
@@ -256,7 +257,7 @@ def _without(
     steps: Mapping[str, Sequence[DecidedFile]],
     over: Overlay | None = None,
 ) -> UnsignedChanges:
-    """The changes without what the steps have made; what `over` has of that anyway is not counted."""
+    """Return the changes without those of the steps; changes that `over` has anyway are not counted."""
     left: list[PathChange] = []
     names: set[str] = set()
     count = 0
@@ -277,7 +278,7 @@ def _without(
 
 
 def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
-    """The hunks that the disk has already, and those that wait to be written."""
+    """Return the hunks that are already on disk, and those that wait to be written."""
     disk = waiting = 0
     names: dict[str, None] = {}
     for change in changes:
@@ -292,7 +293,7 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
 
 
 def _leaf(over: Overlay, path: str) -> Leaf | None:
-    """A file with all that waits; None also for one that can't be read."""
+    """Return a file with all pending changes; None also for one that can't be read."""
     with suppress(OSError):
         version, data = over.version(path), over.content(path)
         return Leaf(data, version.mode) if version is not None and data is not None else None
@@ -300,7 +301,7 @@ def _leaf(over: Overlay, path: str) -> Leaf | None:
 
 
 def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFile]) -> tuple[Leaf | None, set[str]]:
-    """What git has of a file with all that was signed of what is there, and the proposals that it was signed in."""
+    """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
     start = _start(git, steps)
     at, names = git, set[str]()
     for step in steps[start or 0 :]:
@@ -311,7 +312,7 @@ def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFi
 
 
 def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
-    """The first step after what git has; None if no step began or ended with that."""
+    """Return the first step after git's version; None if no step began or ended with it."""
     for at, step in enumerate(steps):
         if _same_bytes(step.base, git):
             return at
@@ -321,7 +322,7 @@ def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
 
 
 def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf | None:
-    """What a step makes of a file that is not what it was then; the file as it is if it can't be told."""
+    """Return the file after a recorded step, merged if the file has changed since; the file itself if that fails."""
     base, result = step.base, step.result
     if base is None or now is None:
         return result if base is now else now
@@ -338,7 +339,7 @@ def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf |
 
 
 def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, connected: bool) -> Leaf | None:
-    """What was signed, without what the user has put back since to what git has.
+    """Return the signed version without what the user has reverted since.
 
     Args:
         git: What git has.
@@ -362,7 +363,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
 def _steps(
     store: RecordingStore, contents: Contents, entries: Sequence[RecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFile]]:
-    """By path what the record tells of each file, oldest first, as far as the contents are still kept."""
+    """Return by path the recorded steps of each file, oldest first, as far as their contents are kept."""
     stand = approvals_in_force(entries)
     found: dict[str, list[DecidedFile]] = {}
     for entry in entries:
@@ -402,7 +403,7 @@ def _step(
 
 
 def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFile]]:
-    """By path what still waits of proposals of what is on disk."""
+    """Return by path the pending steps of proposals of what is on disk."""
     found: dict[str, list[DecidedFile]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
@@ -430,7 +431,7 @@ def _merged_mode(base: Leaf, now: Leaf, result: Leaf) -> int:
 
 
 def _mode_like(there: Leaf, signed: Leaf) -> int:
-    """The mode of what there is, if git takes both for the same."""
+    """Return the mode on disk if git does not distinguish it from the signed one."""
     same = not (there.is_link or signed.is_link) and bool(there.mode & 0o100) == bool(signed.mode & 0o100)
     return there.mode if same else signed.mode
 

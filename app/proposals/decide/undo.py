@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from app.proposals.decide import written_changes
+from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
 from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import Transition, effective_records, undone_records
-from app.proposals.overlay.overlay import Contents, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
@@ -29,6 +29,7 @@ from app.proposals.values.models import (
     set_state,
     state_words,
 )
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
@@ -45,7 +46,7 @@ class ReplayStep:
 
 @dataclass(slots=True)
 class Replay:
-    """Applies steps in memory on top of what the disk contains."""
+    """Applies steps in memory to the contents of the disk."""
 
     filesystem: Filesystem
     contents: Contents
@@ -85,7 +86,7 @@ class Replay:
         return self.after[path]
 
     def _moved(self, step: ReplayStep) -> FileVersion | None:
-        """What the step makes of the file as it is now."""
+        """Return the present file with the step applied."""
         now, left, target = self._now(step.source), step.left, step.target
         if same_version(now, left):
             return target
@@ -138,7 +139,7 @@ def redo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
 
 
 def _pairs(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
-    """Where each file was and is, before and after; the two ends of a rename are one."""
+    """Yield path and version of each file before and after; the two paths of a rename belong together."""
     targets = {entry.new_path: entry for entry in record.entries if entry.new_path}
     by_path = {entry.path: entry for entry in record.entries}
     for entry in record.entries:
@@ -162,7 +163,7 @@ def _version(sha256: str | None, mode: int | None) -> FileVersion | None:
 
 
 def undo(proposals: LockedProposals, proposal_id: str, circumstances: DecisionContext) -> DecisionResult:
-    """Take back what a proposal has written, or the denial of it or of its hunks, whichever came last.
+    """Undo the last decision on a proposal: its writes, or the denial of it or of its hunks.
 
     Raises:
         NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
@@ -229,7 +230,7 @@ def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
 
 
 def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
-    """Have the hunks wait again that were denied last."""
+    """Make the hunks that were denied last pending again."""
     again = reopen_denied_hunks(proposals.contents, proposal)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
@@ -242,10 +243,10 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 
 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
-    """Have wait again what was decided last of a proposal that is on disk; what was taken off the disk comes back."""
+    """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
-    decision = written_changes.last_standing_decision(proposal)
-    again = written_changes.reopen_decision(proposals.contents, proposal, decision)
+    decision = reopening.last_standing_decision(proposal)
+    again = reopening.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)
@@ -268,7 +269,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
 
 
 def _wrote(record: JournalRecord, decision: int) -> bool:
-    """Whether a decision of this number is what a record carried out."""
+    """Return whether a record carried out the decision with this number."""
     if record.state != "done" or record.action != "apply":
         return False
     last = Proposal.model_validate_json(record.after_proposal).last
@@ -293,7 +294,7 @@ def _replayed(
     *,
     backwards: bool,
 ) -> DecisionResult:
-    """What an undo or redo came to; it stands whatever happens here."""
+    """Return the result of an undo or redo; it stands even if the re-base of others fails."""
     changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):

@@ -73,7 +73,7 @@ def proposal_trees(
 
 
 def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
-    """Of what is on disk already: nothing has to lie over it with the proposal, and the bases without."""
+    """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, Leaf | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:

@@ -177,7 +177,7 @@ class ReadableDisk(Protocol):
         ...
 
     def names(self, folder: str) -> list[str]:
-        """Names in a folder; empty if there is no such folder."""
+        """Return the names in a folder; empty if there is no such folder."""
         ...
 
 
@@ -196,19 +196,19 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def exchange(self, path: str, temp: str) -> None:
-        """Let a path and a name of our own change what they stand for, whatever that is.
+        """Exchange the files at a path and at our temporary name, of whatever kind.
 
-        It is one step where the system can. Elsewhere the path is missing for an instant, and what somebody puts
-        there in that instant stays: FileExistsError, with what had the path under `spare_name(temp)`.
+        It is one step where the system can. Elsewhere the path is missing for an instant, and a file that appears
+        there in that instant stays: FileExistsError, with the former file under `spare_name(temp)`.
         """
         ...
 
     def set_aside(self, path: str, temp: str) -> None:
-        """Move whatever has the path, of whatever kind, to a name of our own that is free."""
+        """Move the file at the path, of whatever kind, to a free name of our own."""
         ...
 
     def put(self, temp: str, path: str) -> None:
-        """Move what has a name of our own to a path; raises FileExistsError if anything is there."""
+        """Move the file at our own name to a path; raises FileExistsError if the path is taken."""
         ...
 
     def remove(self, path: str) -> None:
@@ -236,21 +236,20 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of open folders."""
+        """Close open folders."""
         ...
 
 
 class PosixFilesystem:
-    """The disk below one root; methods may be called from any thread, except `close` and `remove_folder`."""
+    """The disk below one root; methods may be called from any thread, except `close` and `remove_folder`.
+
+    Args:
+        root: The workspace, resolved.
+        read_limit: Bytes of the largest file that is read.
+        keep_open: How many folders may stay open between calls, until `close`.
+    """
 
     def __init__(self, root: Path, read_limit: int, keep_open: int = 0) -> None:
-        """Nothing is opened yet.
-
-        Args:
-            root: The workspace, resolved.
-            read_limit: Bytes of the largest file that is read.
-            keep_open: How many folders may stay open between calls, until `close`.
-        """
         self._root = root
         self._read_limit = read_limit
         self._lock = threading.Lock()
@@ -328,7 +327,7 @@ class PosixFilesystem:
             os.close(descriptor)
 
     def exchange(self, path: str, temp: str) -> None:
-        """Let a path and a name of our own change what they stand for."""
+        """Exchange the files at a path and at our temporary name."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, path) as one, _At(self, temp) as other:
@@ -339,12 +338,12 @@ class PosixFilesystem:
         self.set_aside(spare_name(temp), temp)
 
     def set_aside(self, path: str, temp: str) -> None:
-        """Move whatever has the path to a name of our own."""
+        """Move the file at the path to a name of our own."""
         with _At(self, path) as source, _At(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def put(self, temp: str, path: str) -> None:
-        """Move what has a name of our own to a path."""
+        """Move the file at our own name to a path."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, temp) as source, _At(self, path) as target:
@@ -380,7 +379,7 @@ class PosixFilesystem:
                     raise
 
     def free_bytes(self) -> int:
-        """Bytes that this user may still write; no end of them where the file system says nothing: then all is 0."""
+        """Return the bytes that this user may still write; unlimited where the file system reports only zeros."""
         facts = os.statvfs(self._root)
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
@@ -390,7 +389,7 @@ class PosixFilesystem:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
 
     def close(self) -> None:
-        """Let go of open folders; no operation may be under way."""
+        """Close open folders; no operation may be under way."""
         with self._lock:
             for descriptor in self._open.values():
                 os.close(descriptor)

@@ -17,14 +17,12 @@ class ProposalWatcher:
     """Yields the watched paths that changed, by any program, this one included.
 
     Folders are watched, not files: an editor that saves by renaming would take a watch on the file away with it.
+
+    Args:
+        root: The workspace, resolved.
     """
 
     def __init__(self, root: Path) -> None:
-        """Nothing is watched yet.
-
-        Args:
-            root: The workspace, resolved.
-        """
         self._root = root
         self._paths: frozenset[str] = frozenset()
         self._changed = asyncio.Event()

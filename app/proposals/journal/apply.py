@@ -14,8 +14,9 @@ from contextlib import contextmanager, suppress
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, files_below
 from app.proposals.journal.journal import Transition, fold_name, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
-from app.proposals.overlay.overlay import Contents, parent_folders
+from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord, ProposalStore
 from app.workspace.path_rules import WorkspaceError
@@ -76,7 +77,7 @@ class Applier:
         return []
 
     def _prepared(self, record: JournalRecord) -> JournalRecord:
-        """Write the new contents beside their targets; returns the record with what was made."""
+        """Write the new contents beside their targets; return the record with the names of the new files."""
         made: dict[str, FileIdentity] = {}
 
         def write(entry: JournalEntry) -> None:
@@ -94,7 +95,7 @@ class Applier:
         return self._filesystem.write_new(entry.temp, data, mode, like)
 
     def _carry_out(self, record: JournalRecord, touched: set[str], swapped_out: dict[str, FileNode]) -> None:
-        """Let the names point to the new contents. Folders come after the early removals.
+        """Rename the new contents to their paths. Folders come after the early removals.
 
         Args:
             record: A prepared one.
@@ -138,7 +139,7 @@ class Applier:
     def _given_up(
         self, record: JournalRecord, before: Proposal, touched: Collection[str], error: Exception
     ) -> ProposalError:
-        """Take everything back; returns what to tell the user."""
+        """Roll everything back; return the error for the user."""
         why = describe_os_error(error)
         try:
             kept = self.rollback.run(record, touched)
@@ -155,7 +156,8 @@ class Applier:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have Ctrl-C, and a terminal that closes, wait: what is half done would stay so until the next start."""
+    """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay so until the next
+    start."""
     before = block_interrupts()
     try:
         yield
@@ -164,7 +166,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def describe_os_error(error: BaseException) -> str:
-    """Return what went wrong, for a line that the user reads."""
+    """Return an error of the system as a phrase for the user."""
     if isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if isinstance(error.filename, str) else ""
         return f"{error.strerror.lower()}{name}"
@@ -192,7 +194,7 @@ def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
 
 
 def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
-    """Remove what a crash has left of the latest record after it was closed; the workspace lock is held.
+    """Remove leftovers of a crash after the latest record was closed; the workspace lock is held.
 
     Called before each new record, it leaves nothing of the older ones.
 
@@ -230,7 +232,7 @@ def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, n
 
 
 def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
-    """Record how it ended; what to say if that can't be done, for the files are right all the same."""
+    """Record the end of an apply; return a sentence if that fails, although the files are right."""
     try:
         store.journal_close(record, proposal())
     except Exception as error:
@@ -246,7 +248,7 @@ def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
 
 
 def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
-    """One line: what became of it, what others have changed, where things are kept, and what is still to be done."""
+    """Return one line: the outcome, changes by others, where files are kept, and what is still to do."""
     line = outcome.format("other file" if changed else "file")
     if changed:
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
@@ -301,7 +303,7 @@ def check_record(
 
 
 class _Unfit(Exception):
-    """What stands against an apply, as a clause."""
+    """The reason why an apply is impossible, as a clause."""
 
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> FileIdentity | None:

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.proposals.files.filesystem import Filesystem, Kind
-from app.proposals.overlay.overlay import parent_folders, same_version
+from app.proposals.overlay.overlay import same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 Action = Literal["apply", "undo", "redo"]
@@ -114,7 +115,7 @@ def resulting_paths(record: JournalRecord) -> set[str]:
 
 
 def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Return those of a proposal's records, newest first, whose effect is on disk.
+    """Return the records of a proposal, newest first, that are in effect on disk.
 
     An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
     """
@@ -155,8 +156,8 @@ def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: 
 
 
 def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
-    """Where the prepared file, or the one that was moved away, lies: beside the path, or further up if that folder
-    does not exist yet or is about to become a file."""
+    """Return the folder for the prepared or the moved file: beside the path, or further up if that folder does not
+    exist yet or is about to become a file."""
     above = parent_folders(step.path)
     for index, folder in enumerate(above):
         if folder in puts or kind(folder) != "folder":

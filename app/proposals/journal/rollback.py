@@ -1,8 +1,7 @@
-"""Roll a change set back, at once or after a crash: files that were moved out of a path go back to it.
+"""Rolls a change set back, at once or after a crash: moved files go back to their paths.
 
-What it is does not matter for that. Only what we made ourselves is ever removed, and it is recognised by which file
-it is and by its content. What can't have its path again, since something else is there by now, stays beside it.
-Every step may be repeated, so a recovery that is cut off is simply begun anew.
+Only files that we made are ever removed; they are recognised by identity and content. A file whose path is taken by
+now stays beside it. Every step may be repeated, so an interrupted recovery simply begins anew.
 """
 
 import errno
@@ -14,8 +13,9 @@ from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, spare_name
 from app.proposals.journal.journal import leftover_name, resulting_paths
-from app.proposals.overlay.overlay import Contents, parent_folders
+from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)
@@ -94,7 +94,7 @@ class Rollback:
         return record.prepared and all(self._is_carried_out(entry) for entry in record.entries)
 
     def run(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
-        """Bring everything back to where it was; may be repeated after a crash.
+        """Restore everything; may be repeated after a crash.
 
         Args:
             record: What to take back.
@@ -124,7 +124,7 @@ class Rollback:
         return list(self._kept(record))
 
     def tidy(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
-        """Clear away what a closed record needs no more; leftovers are cleared away by the next recovery.
+        """Remove the files that a closed record no longer needs; the next recovery removes leftovers.
 
         Args:
             record: A closed one.
@@ -193,7 +193,7 @@ class Rollback:
         return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
 
     def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
-        """Let what was swapped out of a path have it again, and remove what we put there."""
+        """Move a replaced file back to its path, and remove the one that we put there."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
         self._join_exchange(record, entry)
         for _ in range(_TRIES):
@@ -233,7 +233,7 @@ class Rollback:
             self._keep(record, entry, aside)
 
     def _returned(self, record: JournalRecord, name: str, path: str) -> bool:
-        """Whether what has a name of our own could be put to a path where nothing is."""
+        """Move our backup `name` to `path` if `path` is free; return whether it was moved."""
         if not self._is_free(record, path):
             return False
         try:
@@ -262,7 +262,7 @@ class Rollback:
         self._filesystem.set_aside(_rewritten(entry), entry.temp)
 
     def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
-        """Give what is not ours a name beside its path; returns it."""
+        """Rename a file that is not ours to a free name beside its path; return the name."""
         folder = self._beside(entry)
         wanted = f"{folder}/{leftover_name(record, entry)}" if folder else leftover_name(record, entry)
         for number in count():
@@ -291,7 +291,7 @@ class Rollback:
 
 
 def block_interrupts() -> set[signal.Signals | int]:
-    """Let the signals that end a program wait for as long as this thread has them blocked; return the mask before."""
+    """Block the signals that end a program in this thread; return the mask before."""
     return signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 
@@ -314,7 +314,7 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
 
 
 def _rewritten(entry: JournalEntry) -> str:
-    """The name of old content while it is written anew."""
+    """Return the temporary name for restoring old content."""
     return f"{entry.temp}+"
 
 

@@ -1,1 +1,1 @@
-"""Where in a file an edit belongs."""
+"""Finds where in a file an edit belongs."""

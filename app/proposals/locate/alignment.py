@@ -242,7 +242,7 @@ def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
 
 
 def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> list[int]:
-    """Where the block may begin, by the words it shares with the file; a rare word counts for more."""
+    """Return the lines where the block may begin, by the words it shares with the file; rare words count more."""
     text = index.document.text
     votes: Counter[int] = Counter()
     first_lines: dict[str, int] = {}

@@ -89,7 +89,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
 
 
 def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
-    """Return what the lines of the place become; raises NoMatch where the place of a new line is ambiguous."""
+    """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
     replaced = removed_lines(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}
@@ -122,7 +122,7 @@ def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | Ne
 
 
 def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
-    """The line of the file before which an insertion goes that stands before line `at` of the block.
+    """Return the line of the file before which an insertion goes that stands before line `at` of the block.
 
     A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one
     of these that is only like the file's holds nothing.

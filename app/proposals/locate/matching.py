@@ -42,7 +42,7 @@ _PROMISE = re.compile(
 
 
 def placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
-    """The first line that stands for others (`// ... rest of the code`), or None.
+    """Return the first placeholder line (`// ... rest of the code`), or None.
 
     A bare `...` is code in Python, so it counts only on demand.
     """
@@ -165,7 +165,7 @@ def _without_newline(old: str, new: str) -> tuple[str, str]:
 
 
 def _check_indented(before: str, new: str) -> None:
-    """Refuse a stripped line that is to become several of which one would stand further left than it."""
+    """Refuse a stripped line that becomes several lines of which one has less indentation."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
             "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
@@ -175,7 +175,7 @@ def _check_indented(before: str, new: str) -> None:
 
 
 def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
-    """Refuse an insertion next to lines that stay, when just those lines stand there already."""
+    """Refuse an insertion of lines that are already beside the unchanged lines."""
     extra = len(new) - len(old)
     if new[: len(old)] == old:
         added, at = new[len(old) :], place.last + 1
@@ -475,7 +475,7 @@ def apply_replacements(
 
 
 def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> Resolution:
-    """The edit in text that earlier edits of the call made: exactly, or the first refusal stands."""
+    """Resolve the edit in text that earlier edits of the call inserted: exactly, or raise the first refusal."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):
         raise error

@@ -1,1 +1,1 @@
-"""The workspace as it would be with pending proposals applied, and re-basing on what is on disk."""
+"""The workspace with pending proposals applied, and re-basing on the disk."""

@@ -27,7 +27,7 @@ def make_change(
     matches: Sequence[EditMatch] = (),
     notes: Iterable[str] = (),
 ) -> FileChange:
-    """A change that nobody has decided on yet, with all its hunks; both contents can be had from `contents`."""
+    """Return a pending change with all its hunks; `contents` holds both versions."""
     change = FileChange(
         path=path,
         old_path=old_path,
@@ -107,7 +107,7 @@ def decide_in_part(
 
 
 def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
-    """The change with these hunks, and with what in those of a state could deceive a reader."""
+    """Return the change with these hunks, and with the deceptive text in hunks of a state."""
     found = [hunk for hunk in hunks if hunk.state is state]
     warnings, mentions = find_deceptions(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})

@@ -70,7 +70,7 @@ class Contents:
         return version
 
     def keep(self, version: FileVersion, data: bytes) -> None:
-        """`add` for content whose version is known."""
+        """Keep content whose version is known."""
         with self._lock:
             self._unsaved[version.sha256] = data
 
@@ -108,7 +108,7 @@ class Contents:
         return data
 
     def line_changes(self, base: FileVersion | None, result: FileVersion | None) -> Sequence[LineChange]:
-        """The line changes from one version to another, worked out once for all that ask for them."""
+        """Return the line changes from one version to another; computed once."""
         pair = (base.sha256 if base else "", result.sha256 if result else "")
         with self._lock:
             found = self._compared.get(pair)
@@ -123,7 +123,7 @@ class Contents:
         return found
 
     def find(self, prefix: str) -> bytes | None:
-        """Content by the first digits of its SHA-256, if they are enough to tell it from any other.
+        """Return content by the first digits of its SHA-256, if they are unambiguous.
 
         Only whole ones are looked up in the store.
         """
@@ -184,7 +184,7 @@ class Overlay:
         return file.data if file else None
 
     def disk(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """The file on disk, whatever is pending; raises as `content` does."""
+        """Return the file on disk, ignoring pending edits; raises as `content` does."""
         if path not in self._disk:
             file = self._disk[path] = self.filesystem.read(path, limit)
             if file:
@@ -192,7 +192,7 @@ class Overlay:
         return self._disk[path]
 
     def keep(self, path: str) -> None:
-        """Have what was read from disk go to the store with the next `save`: a proposal is based on it."""
+        """Store the disk content of a path with the next `save`: a proposal is based on it."""
         if self.pending.get(path) is None and (file := self.disk(path)):
             self.contents.keep(file.version, file.data)
 
@@ -248,7 +248,7 @@ class Overlay:
         return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
 
     def paths(self) -> tuple[set[str], set[str]]:
-        """Paths that the pending changes add to the disk, and those that they take away."""
+        """Return the paths that the pending changes add to the disk, and those that they remove."""
         added, removed = set(), set()
         for path, entry in self.pending.all().items():
             on_disk = self.filesystem.kind(path) in ("file", "link")

@@ -54,7 +54,7 @@ def quote_name(path: str) -> str:
 
 
 def unquote_name(text: str) -> tuple[str, str]:
-    """The path at the start of `text`, which begins with a quote, and what follows it; raises ValueError."""
+    """Return the path at the start of `text`, which begins with a quote, and the rest; raises ValueError."""
     data = bytearray()
     at = 1
     while at < len(text):

@@ -38,7 +38,7 @@ class PatchHunk:
 
     @property
     def old_side(self) -> list[ScriptLine]:
-        """The kept and removed lines: what the file must have."""
+        """Return the kept and removed lines, which the file must have."""
         return [line for line in self.lines if line.step is not LineOperation.INSERT]
 
     @property
@@ -134,7 +134,7 @@ def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
 
 
 def content(lines: Sequence[ScriptLine]) -> str:
-    """The lines with their endings, `\\n` where they have none of their own."""
+    r"""Return the lines with their endings, `\n` where they have none."""
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 
 
@@ -150,5 +150,5 @@ def could_be_blob(data: bytes, blob_id: str) -> bool:
 
 
 def is_blob(data: bytes, blob_id: str) -> bool:
-    """Whether git's id of the content begins with `blob_id`; shorter than 7 digits says nothing."""
+    """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
     return len(blob_id) >= SHORTEST_ID and could_be_blob(data, blob_id)

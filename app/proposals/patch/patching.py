@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from app.proposals.files.filesystem import default_mode
-from app.proposals.overlay.overlay import OverlayFile, parent_folders
+from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.prose import begins_file, is_signature
@@ -18,6 +18,7 @@ from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, deco
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.decision_results import EditReport, binary_note
 from app.proposals.values.models import EditMatch, FileOperation
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
     EditRefused,
@@ -94,7 +95,7 @@ def _without(lines: Sequence[str], prose: Collection[int]) -> list[str]:
 
 
 def _without_carriage_returns(lines: list[str]) -> list[str]:
-    """The lines as they were before the whole text was given CRLF endings, if it was: its headers tell."""
+    """Return the lines without CRLF endings that were added to the whole text, judged by its headers."""
     headers = [line for line in lines if line.startswith(_HEADERS)]
     if headers and all(line.endswith("\r") for line in headers):
         return [line.removesuffix("\r") for line in lines]

@@ -281,7 +281,7 @@ def _cut_off(where: str = "") -> MalformedPatch:
 
 
 def _doubts(patch: FilePatch) -> tuple[EditMatch, ...]:
-    """What to say of the hunks in doubt of a file that comes or goes whole."""
+    """Return the doubts about the hunks of a file that is created or deleted whole."""
     return tuple(EditMatch(rung=MatchLevel.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
@@ -340,10 +340,13 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
 
 
 class _Placer:
-    """Places the hunks of one file in order."""
+    """Places the hunks of one file in order.
+
+    Args:
+        trusted: The hunks, by their lines in the patch, whose numbers are right beyond doubt.
+    """
 
     def __init__(self, document: Document, trusted: frozenset[int]) -> None:
-        """`trusted` are the hunks, by their lines in the patch, whose numbers are right beyond doubt."""
         self._index = TextIndex(document)
         self._trusted = trusted
         self._made = LineEdits()
@@ -517,7 +520,7 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 
 
 def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
-    """The lines with their endings, unless one that lacks its newline would have another line after it."""
+    """Return the lines with their endings, unless a line without its newline would be followed by another."""
     last = len(lines) - 1
     if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(
         line.ending == "" and any(after.step is LineOperation.INSERT for after in lines[at + 1 :])

@@ -1,4 +1,4 @@
-"""What stands around a patch, and how it is told from the patch: mails, code fences, lists, quoted headers."""
+"""Text around a patch, and how to tell it from the patch: mails, code fences, lists, quoted headers."""
 
 import re
 from collections.abc import Sequence
@@ -69,12 +69,12 @@ _MARKED = ("+", "-")
 
 
 def is_header_pair(lines: Sequence[str], at: int) -> bool:
-    """Whether a `---` line with its `+++` line stands here: names of a file, or two changed lines of a body."""
+    """Return whether a `---` line with its `+++` line is here: names of a file, or two changed lines of a body."""
     return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
 
 
 def begins_file(lines: Sequence[str], at: int) -> bool:
-    """Whether a `---` line with its `+++` line stands above a hunk here, rather than in prose."""
+    """Return whether a `---` line with its `+++` line and a hunk begins here, rather than prose."""
     if not is_header_pair(lines, at):
         return False
     after = skip_blank(lines, at + 2)
@@ -84,7 +84,7 @@ def begins_file(lines: Sequence[str], at: int) -> bool:
 
 
 def is_new_section(line: str) -> bool:
-    """Whether the line ends what the patch says of one file."""
+    """Return whether the line ends the part of one file."""
     return bool(_NEW_SECTION.match(line))
 
 
@@ -119,7 +119,7 @@ def skip_blank(lines: Sequence[str], at: int) -> int:
 
 
 def list_end(lines: Sequence[str], at: int) -> int | None:
-    """Where text around the patch ends that begins at `at` and has a list in it; None if it has none, or changes too.
+    """Return the end of text with a list that begins at `at`; None if there is no list, or there are changes too.
 
     A list item is a mark, one space and a word, so a removed line that begins with just one space looks like it; only
     after a hunk that is complete by its own counts may the two be told apart by this.
@@ -148,5 +148,5 @@ def is_list_line(line: str) -> bool:
 
 
 def ends_file(line: str) -> bool:
-    """Whether a line says of the one before it that the file ends there without a newline, in whichever language."""
+    """Return whether the line says that the file ends without a newline, in any language."""
     return line.startswith("\\ ") or line.lower().startswith("\\no newline")

@@ -31,7 +31,7 @@ _OPS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": Fil
 
 
 def is_begin_patch(lines: Sequence[str]) -> bool:
-    """Whether the text is of this form, rather than a diff that only quotes it.
+    """Return whether the text is of this form, rather than a diff that quotes it.
 
     Inside it no line begins with `diff --git`; names and a hunk that stand above its first line make it a plain diff.
     """
@@ -59,7 +59,6 @@ class BeginPatchScanner:
     """Reads the lines of one patch text from first to last."""
 
     def __init__(self, lines: Sequence[str], *, whole: bool = True) -> None:
-        """Nothing is read yet; `whole` says that the patch is not cut off for certain."""
         self._lines = [line.removesuffix("\r") for line in lines]
         self._whole = whole
         self._padded = False
@@ -128,7 +127,7 @@ class BeginPatchScanner:
         return self._padded and bool(_SECTION.match(marker)) and self._begins_part(at + 1)
 
     def _begins_part(self, at: int) -> bool:
-        """Whether what stands here can follow the marker of a file and no kept line."""
+        """Return whether the line can follow the marker of a file and is no context line."""
         after = self._lines[at] if at < len(self._lines) else ""
         return after.startswith(("@@", "+")) or after.strip().startswith("*** ")
 

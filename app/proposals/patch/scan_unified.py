@@ -1,4 +1,4 @@
-"""Reading unified diffs, also sloppy ones, by what their bodies hold.
+"""Reads unified diffs, also sloppy ones, by the contents of their bodies.
 
 The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
 otherwise it is taken as far as its lines look like one, and the hunk is in doubt. A text that ends before its last
@@ -83,7 +83,7 @@ class UnifiedPart:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Both names as written, `/dev/null` for one that is not there; raises MalformedPatch if there are none."""
+        """Return both names as written, `/dev/null` for a missing one; raises MalformedPatch if there are none."""
         if self.old is not None and self.new is not None:
             return self.old.path, self.new.path
         if self.git_names:
@@ -122,7 +122,7 @@ class UnifiedPart:
         return line.startswith(_EXTENDED)
 
     def take_binary(self, line: str) -> bool:
-        """Take a line that says only that the files of the part differ; False if it is none."""
+        """Take a line about a binary difference of the part; False if it is none."""
         line = line.rstrip("\r")
         said = _BINARY.match(line) if line.endswith(" differ") else None
         if said is None:
@@ -193,7 +193,7 @@ class UnifiedPart:
             raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
 
     def _check_whole(self, path: str, op: FileOperation, new_mode: int | None) -> None:
-        """Refuse a part whose header promises a change of content that does not follow."""
+        """Refuse a part whose header announces a change of content that does not follow."""
         if self.hunks:
             return
         if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
@@ -230,16 +230,15 @@ _LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
 class UnifiedScanner:
-    """Reads the lines of one patch text from first to last."""
+    """Reads the lines of one patch text from first to last.
+
+    Args:
+        lines: The patch.
+        whole: It is not cut off for certain, so that a hunk with too few lines is only miscounted.
+        open_end: Its last line has no newline.
+    """
 
     def __init__(self, lines: Sequence[str], *, whole: bool = True, open_end: bool = False) -> None:
-        """Nothing is read yet.
-
-        Args:
-            lines: The patch.
-            whole: It is not cut off for certain, so that a hunk with too few lines is only miscounted.
-            open_end: Its last line has no newline.
-        """
         self._lines = lines
         self._whole = whole
         self._open_end = open_end and not whole
@@ -271,7 +270,7 @@ class UnifiedScanner:
         return finished_parts(self._parts)
 
     def _take(self, at: int) -> int:
-        """Take what begins at a line, return where the next thing begins."""
+        """Read the element at a line; return the line where the next one begins."""
         line = self._lines[at]
         if begins_mail(line):
             self._in_mail = self._in_message = True
@@ -413,7 +412,7 @@ class UnifiedScanner:
         return end if prose_end is None else prose_end
 
     def _counted_end(self, header: HunkHeader, header_at: int, at: int) -> int | None:
-        """Where the body ends by its counts, or None if they can't be right.
+        """Return the end of the body by its counts; None if they can't be right.
 
         Raises:
             MalformedPatch: the text ends before the hunk does, and not after a whole line that is kept.
@@ -471,7 +470,7 @@ class UnifiedScanner:
         return self._open_end and "--- ".startswith(self._lines[at])
 
     def _list_after(self, at: int) -> int | None:
-        """Where text with a list in it ends that follows a complete body, if there is any."""
+        """Return the end of a text with a list that follows a complete body; None if there is none."""
         if self._is_body(at):
             return None
         end = list_end(self._lines, at)
@@ -480,7 +479,7 @@ class UnifiedScanner:
         return end
 
     def _visible_end(self, at: int) -> int:
-        """Where the body ends by the look of its lines; empty lines at its end are left out."""
+        """Return the end of the body by the look of its lines, without empty lines at the end."""
         end = at
         while at < len(self._lines):
             line = self._lines[at]
@@ -515,7 +514,7 @@ class UnifiedScanner:
 
 
 def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
-    """What is wrong with the line above a hunk, if it is no sound header and no placeholder for one."""
+    """Return what is wrong with the line above a hunk; empty for a sound header or a placeholder."""
     if line.startswith("@@"):
         return "the numbers in its `@@` line are damaged" if header.damaged else ""
     if is_damaged_header(first):
@@ -536,7 +535,7 @@ def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> Pa
 
 
 def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:
-    """What is wrong with the counts of a header, if anything is."""
+    """Return what is wrong with the counts of a header; empty if nothing is."""
     old, new = len(hunk.old_side), len(hunk.new_side)
     if not header.counted or (header.old_count, header.new_count) == (old, new):
         return ""

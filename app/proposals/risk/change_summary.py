@@ -51,9 +51,9 @@ def author_summary(proposal: Proposal) -> str:
 
 
 def computed_summary(proposal: Proposal) -> str:
-    """`+3 -41 in 2 files, removes 2 tests, touches .github/`: of those files that its numbers are about.
+    """Return `+3 -41 in 2 files, removes 2 tests, touches .github/`, over the files that its numbers count.
 
-    It is empty where it would only say again what stands at the head of the one file.
+    It is empty where it would repeat the heading of the only file.
     """
     shown, reasons = proposal.in_question, summary_clauses(proposal)
     if len(shown) == 1 and not reasons:

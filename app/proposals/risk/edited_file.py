@@ -49,7 +49,7 @@ class LiteralPattern:
                 end = found.end()
 
     def _places(self, text: str) -> Sequence[int]:
-        """Where a match can begin, in order."""
+        """Return where a match can begin, in order."""
         looked_in = text
         if self._ignore_case:
             looked_in = text.lower()
@@ -149,7 +149,8 @@ def is_prose(path: str) -> bool:
 
 
 def test_subject(path: str) -> str:
-    """Return what a test tests, or as what a file is tested: `test_fetch.py` and `fetch.ts` are both `fetch`."""
+    """Return the subject of a test, or the name under which a file is tested: `test_fetch.py` and `fetch.ts` are both
+    `fetch`."""
     stem = _name(path).partition(".")[0] if not _TEST_NAME.match(_name(path)) else _name(path).rpartition(".")[0]
     return _AFFIX.sub("", _AFFIX.sub("", stem)).lower()
 
@@ -191,7 +192,7 @@ class ChangedLine(NamedTuple):
 
 
 class LexingBudget:
-    """How much is lexed for one proposal: a change all over a repository is staged in no more than a second."""
+    """The amount of text lexed for one proposal: a change all over a repository is staged in a second at most."""
 
     def __init__(self) -> None:
         self._left = _LEXED
@@ -251,7 +252,7 @@ class EditedFile:
         return self._budget.blank_strings(self.path, self.new)
 
     def _coded(self, path: str, whole: Sequence[str] | None, lines: Sequence[ChangedLine]) -> Sequence[ChangedLine]:
-        """These lines out of the blanked text, or blanked by themselves where that was too long."""
+        """Return the lines from the blanked text, or blanked one by one if the text was too long."""
         if whole is not None:
             return [line._replace(text=whole[line.number]) for line in lines]
         apart = self._budget.blank_strings(path, [line.text for line in lines])
@@ -354,7 +355,7 @@ def sort_by_path(items: Sequence[_Item], paths: Sequence[str], order: Sequence[s
 
 
 def _to_follow(files: Sequence[EditedFile]) -> Iterable[str]:
-    """The paths so that a reader knows what is used before its use."""
+    """Return the paths in an order in which names are defined before they are used."""
     paths = sorted(file.path for file in files)
     prose = [path for path in paths if is_prose(path)]
     tests = [path for path in paths if is_test(path) and not is_prose(path)]
@@ -370,7 +371,7 @@ def _to_follow(files: Sequence[EditedFile]) -> Iterable[str]:
 
 
 def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> list[str]:
-    """The paths so that a file that defines a name stands before those that use it; in a circle the first by path."""
+    """Return the paths with a file that defines a name before those that use it; in a circle, first by path."""
     wanted = set(paths)
     among = [file for file in files if file.path in wanted]
     if len(among) < 2 or sum(len(file.added_text) for file in among) > _MOST:
@@ -389,7 +390,7 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
 
 
 def _needs(files: Sequence[EditedFile]) -> Mapping[str, Mapping[str, int]]:
-    """For each path the others whose new names it uses, and how many of them."""
+    """Return, for each path, the others whose new names it uses, and how many of them."""
     homes: dict[str, set[str]] = {}
     for file in files:
         for line in file.added:

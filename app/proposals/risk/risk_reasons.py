@@ -129,7 +129,7 @@ def _skipped(file: EditedFile) -> Iterator[Reason]:
 
 
 def _gone_with_their_call(file: EditedFile) -> set[int]:
-    """The numbers of the removed lines that handed on the error of a call that is removed, too."""
+    """Return the numbers of removed lines that handled the error of a call that is removed, too."""
     calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
     if not calls:
         return set()
@@ -259,7 +259,7 @@ def _comparable(
 
 
 def _differing(old: str, new: str) -> tuple[str, str]:
-    """Both texts without what is the same at their beginning and end, cut where no operator can be cut."""
+    """Return both texts without their common beginning and end, cut only where no operator is split."""
     head, tail = equal_ends(old, new)
     start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
     ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
@@ -388,7 +388,7 @@ def _stands_in(match: re.Match[str]) -> bool:
 
 
 def _is_random(text: str) -> bool:
-    """Whether it is no word: letters and digits mixed, and nothing that stands in for a secret."""
+    """Return whether a text looks random: letters and digits mixed, and no placeholder of a secret."""
     digits = sum(each.isdigit() for each in text)
     return 2 <= digits < len(text) - 3 and _STANDS_IN.search(text) is None
 
@@ -536,9 +536,9 @@ _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 
 
 def new_calls(file: EditedFile) -> Iterator[Reason]:
-    """Return what the file calls more often than before.
+    """Yield a reason for each risky call that the file makes more often than before.
 
-    Tests start programs and servers as a matter of course; what they turn off in a connection is told.
+    Tests start programs and servers as a matter of course; only weakened connections are reported for them.
     """
     if is_prose(file.path):
         return
@@ -629,7 +629,7 @@ def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[
 
 
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
-    """What is true of the file as a whole."""
+    """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
         yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
@@ -651,7 +651,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
 
 
 def _stands_last(file: EditedFile) -> list[Reason]:
-    """Why a file stands last, if it does."""
+    """Return the reasons why a file is read last; empty for most."""
     if lock_source(file.path) is not None:
         return [Reason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated(file.path, file.old)
@@ -659,7 +659,7 @@ def _stands_last(file: EditedFile) -> list[Reason]:
 
 
 def _rights(change: FileChange) -> str:
-    """What a file may do that it could not do before."""
+    """Return the permissions that a file gains, in words."""
     if change.result is None or change.links:
         return "a link" if change.links and change.result is not None else ""
     new = change.result.mode & ~(change.base.mode if change.base else 0)

@@ -151,6 +151,14 @@ class Draft:
 
     Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
     touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
+
+    Args:
+        session: Whose model makes it.
+        workspace: Decides which paths are allowed.
+        contents: Remembers what was read, by version.
+        overlay: The workspace with all pending proposals, as it is now.
+        reserve: Gives a proposal id.
+        proposal_id: One that was reserved for it before; it may have been staged in part.
     """
 
     def __init__(
@@ -162,16 +170,6 @@ class Draft:
         reserve: Callable[[], str],
         proposal_id: str = "",
     ) -> None:
-        """An empty draft.
-
-        Args:
-            session: Whose model makes it.
-            workspace: Decides which paths are allowed.
-            contents: Remembers what was read, by version.
-            overlay: The workspace with all pending proposals, as it is now.
-            reserve: Gives a proposal id.
-            proposal_id: One that was reserved for it before; it may have been staged in part.
-        """
         self.session = session
         self.summaries: list[str] = []
         """The model's own words for its edits."""
@@ -209,7 +207,7 @@ class Draft:
         return any(held.has_changes for held in self.changed_paths.values())
 
     def read(self, path: str) -> OverlayFile:
-        """The file with the pending edits and this draft's; no content if there is no such file.
+        """Return the file with the pending edits and this draft's; no content if there is no such file.
 
         Raises:
             UnsafePath: no tool may read it.
@@ -261,7 +259,7 @@ class Draft:
             return None if data is None or version is None else (data, version.mode)
 
     def touched(self) -> set[str]:
-        """Files whose content is not the disk's: pending edits have changed them, or this draft has."""
+        """Return the files that pending edits or this draft have changed."""
         with self._lock:
             paths = self._overlay().touched()
             for path, held in self.changed_paths.items():
@@ -272,7 +270,7 @@ class Draft:
             return paths
 
     def paths(self) -> tuple[set[str], set[str]]:
-        """Paths that pending edits and this draft add to the disk, and those that they take away."""
+        """Return the paths that pending edits and this draft add to the disk, and those that they remove."""
         with self._lock:
             overlay = self._overlay()
             added, removed = overlay.paths()
@@ -320,7 +318,7 @@ class Draft:
             return self._put(overlay, real, after, [], notes)
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
-        """Delete a file; `matches` are what a patch that does so has to say of it."""
+        """Delete a file; `matches` are the remarks of a patch about it."""
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
@@ -428,7 +426,7 @@ class Draft:
         self._overlay().pending.load(paths)
 
     def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
-        """Set the content of a file, new or not; what a patch makes of it."""
+        """Set the content of a file, new or not, to the result of a patch."""
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
@@ -448,7 +446,7 @@ class Draft:
     def _put(
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
     ) -> EditReport:
-        """Change one path and report the difference to what it was before."""
+        """Change one path and report the difference."""
         before = self._files.data(overlay, path)
         held = self._files.get_or_add(overlay, path)
         held.data = data
@@ -483,7 +481,7 @@ def _version(data: bytes | None, mode: int) -> FileVersion | None:
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
-    """What the model should know about one edit."""
+    """Return what the model should know about one edit."""
     if result is None:
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from app.proposals.files.filesystem import default_mode, file_version
 from app.proposals.journal.apply import find_case_clash
-from app.proposals.overlay.overlay import Overlay, parent_folders, same_version
+from app.proposals.overlay.overlay import Overlay, same_version
 from app.proposals.values.models import EditMatch, FileVersion
+from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
 
 
@@ -30,7 +31,7 @@ class DraftFile:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether anything is left of the edits once those that cancel out are left away."""
+        """Return whether any edits are left once those that cancel out are removed."""
         if self.base is None or self.data is None:
             return not (self.base is None and self.data is None)
         return not same_version(file_version(self.data, self.mode), self.base)
@@ -97,7 +98,7 @@ class DraftFiles:
         )
 
     def check_no_link(self, overlay: Overlay, path: str) -> None:
-        """Refuse a symbolic link, as the overlay or the draft has it: what it holds is where it leads, not a text."""
+        """Refuse a symbolic link in the overlay or the draft: its content is a path, not text."""
         held = self.by_path.get(path)
         mode = held.mode if held else getattr(overlay.version(path), "mode", 0)
         if stat.S_ISLNK(mode):

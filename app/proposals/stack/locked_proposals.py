@@ -86,7 +86,16 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """Shared operations of staging, deciding and undoing; changes are made within `writing`."""
+    """Shared operations of staging, deciding and undoing; changes are made within `writing`.
+
+    Args:
+        workspace: Whose proposals.
+        store: Where they are kept.
+        filesystem: The disk.
+        lock_path: The same for every process that works on the workspace.
+        tell: Called with a line for the user that no result or error carries.
+        in_use: Whether a command runs directly on the files.
+    """
 
     def __init__(
         self,
@@ -97,16 +106,6 @@ class LockedProposals:
         tell: Callable[[str], None],
         in_use: Callable[[], bool],
     ) -> None:
-        """Nothing is read or written yet.
-
-        Args:
-            workspace: Whose proposals.
-            store: Where they are kept.
-            filesystem: The disk.
-            lock_path: The same for every process that works on the workspace.
-            tell: Called with a line for the user that no result or error carries.
-            in_use: Whether a command runs directly on the files.
-        """
         self.workspace = workspace
         self.store = store
         self.contents = Contents(store)
@@ -139,7 +138,7 @@ class LockedProposals:
                 self.filesystem.close()
 
     def recover(self) -> list[str]:
-        """Finish what broke off; one line for each apply that was rolled back or forward."""
+        """Finish interrupted work; return one line for each apply that was rolled back or forward."""
         with self._lock.hold():
             try:
                 lines = recover_records(self.store, self._applier.rollback)
@@ -203,7 +202,7 @@ class LockedProposals:
         self.store.save_proposal(*proposals)
 
     def restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
-        """Re-base what waits, oldest first, each on the disk with those before it, and save what changed.
+        """Re-base pending proposals, oldest first, each on those before it; save and return the changed ones.
 
         With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
         While a command runs directly on the files nothing is re-based onto what they are meanwhile.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.concurrency import giving_way
 from app.proposals.overlay.file_changes import file_facts, link_notes, make_change, next_hunk_number
-from app.proposals.overlay.overlay import Contents, Overlay, is_undecided, same_version
+from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
 from app.proposals.risk.risk_reasons import with_reasons
 from app.proposals.stack.draft import Draft
@@ -19,6 +19,7 @@ from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.decision_results import binary_note
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState, set_state
 from app.proposals.values.origin import OriginKind
+from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingStaged
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -102,7 +103,7 @@ def stage_draft(
 
 
 def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
-    """The changes that a draft amounts to, in the order of their paths, against what it was made of.
+    """Return the changes of a draft, by path, compared with its bases.
 
     Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
     rename; moves in a circle, or onto a path that had a file, are changes of content.
@@ -202,7 +203,7 @@ def find_revised(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
 
 
 def find_redundant(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
-    """The waiting proposals of what is on disk that say nothing more than a newer one.
+    """Return the waiting proposals of changes on disk that a newer one includes.
 
     Raises:
         NothingStaged: one of them says just the same.
@@ -258,7 +259,7 @@ def _ends(change: FileChange) -> tuple[str, str, str, str]:
 
 
 def mark_superseded(old: Proposal, by: str) -> Proposal:
-    """Return the proposal with its successor; what was pending in it is over."""
+    """Return the proposal with its successor; its pending part is over."""
     old = old.model_copy(update={"superseded_by": by})
     if not old.state.is_pending:
         return old

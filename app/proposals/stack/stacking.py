@@ -134,19 +134,17 @@ class StackCache:
     Where a proposal stands depends on the stored proposals and on what was found on disk, and on nothing else. So it
     need not be computed again for as long as the store has had no other write and the disk is as it was found. Used
     under the lock of the workspace, except `pending`, which any thread may call.
+
+    Args:
+        store: Has what waits.
+        filesystem: The disk.
+        contents: Where the bytes are.
+        save: Called with the proposals that had to be re-based.
     """
 
     def __init__(
         self, store: ProposalStore, filesystem: ReadableDisk, contents: Contents, save: Callable[..., None]
     ) -> None:
-        """Nothing is read yet.
-
-        Args:
-            store: Has what waits.
-            filesystem: The disk.
-            contents: Where the bytes are.
-            save: Called with the proposals that had to be re-based.
-        """
         self._store = store
         self._filesystem = filesystem
         self._contents = contents

@@ -21,7 +21,7 @@ Gap = tuple[int, int, int, int]
 
 
 def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Gap] | None:
-    """The stretches between lines that occur once on each side, in the same order; None without such a line.
+    """Return the stretches between lines that occur once on each side, in the same order; None without such a line.
 
     The two must differ in their first line and in their last, else the whole could be its own gap.
     """
@@ -112,7 +112,8 @@ def _gaps_with_moves(
 
 
 def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest run of pairs, in order of the first, whose second numbers grow (patience sorting)."""
+    """Return the longest run of pairs, in order of the first numbers, whose second numbers grow (patience
+    sorting)."""
     tops: list[int] = []
     top_pairs: list[int] = []
     before: list[int] = []
@@ -214,7 +215,7 @@ _WINDOW = 100
 
 @dataclass(slots=True)
 class StepBudget:
-    """How many more steps may be spent; below zero the rest is marked as changed without looking closer."""
+    """Counts down the steps that may still be spent; below zero the rest is marked as changed without comparison."""
 
     steps: int
 
@@ -341,7 +342,7 @@ def comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limi
 
 
 def _adrift(kinds: bytearray, index: int) -> bool:
-    """Whether a frequent line stands between hopeless ones, with few frequent ones among them."""
+    """Return whether a frequent line is between lines without a match, with few frequent ones among them."""
     hopeless = 0
     frequent = 2
     for around in (kinds[max(index - _WINDOW, 0) : index][::-1], kinds[index + 1 : index + _WINDOW + 1]):
@@ -452,7 +453,8 @@ def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list
 
 
 def _often(lines: int) -> int:
-    """How often makes a line frequent: about the square root of the lines, a power of two, as in xdiff."""
+    """Return from how many occurrences on a line is frequent: about the square root of the lines, a power of two (as
+    xdiff)."""
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 
 
@@ -461,7 +463,7 @@ _Side = tuple[list[int], bytearray, bytearray]
 
 
 def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
-    """Flag what a shortest script changes; lines not worth comparing are changed."""
+    """Flag the lines that a shortest script changes; lines not worth comparing count as changed."""
     old_ids, old_keep, old_flags = old
     new_ids, new_keep, new_flags = new
     old_at = [index for index, keep in enumerate(old_keep) if keep]
@@ -478,7 +480,7 @@ def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new
 
 
 def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, new_flags: bytearray) -> None:
-    """Cut at anchors, the gaps again at the anchors within them, and compare what has none."""
+    """Cut at anchors, the gaps again at the anchors within them, and compare the parts without any."""
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
     while gaps:

@@ -1,4 +1,4 @@
-"""A file as bytes with a line table: what is matched and shown is a view, what is written is bytes.
+"""A file as bytes with a line table: text is a view for matching and display, bytes are written.
 
 Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line,
 and the carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives
@@ -51,7 +51,8 @@ def decode(data: bytes) -> str:
 
 
 def encode(text: str) -> bytes:
-    """The inverse of `decode`; raises NotEditable for a surrogate that stands for no byte."""
+    """Return the bytes of a text; the inverse of `decode`. Raises NotEditable for a surrogate that stands for no
+    byte."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
@@ -69,7 +70,7 @@ class Document:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """How the bytes spell text; `bytes` when no strict decoding fits."""
+        """Return the encoding of the bytes; `bytes` when no strict decoding fits."""
         head = self.data[:4]
         if head != _UTF32_LE_MARK and head[:2] in _UTF16_MARKS:
             encoding = _UTF16_MARKS[head[:2]]
@@ -144,7 +145,7 @@ class Document:
 
     @cached_property
     def text(self) -> str:
-        """The whole text with `\\n` endings: what a model reads and matches against."""
+        r"""Return the whole text with `\n` endings, as the model reads and matches it."""
         text = self._text_with_returns
         if "\r" not in text:
             return text
@@ -166,7 +167,7 @@ class Document:
 
     @cached_property
     def eol_counts(self) -> dict[str, int]:
-        """How many lines end in `\\n` and in `\\r\\n`."""
+        r"""Return the number of lines that end in `\n` and in `\r\n`."""
         return {ending: self.endings.count(ending) for ending in ("\n", "\r\n")}
 
     @property
@@ -261,7 +262,7 @@ class Document:
 
 
 def display_pair(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Both texts as display lines such that every line that differs in bytes also differs to the eye where it can.
+    """Return both texts as display lines; lines that differ in bytes also look different where that is possible.
 
     Carriage returns are shown unless each document has one style of ending and it is the same; a byte order mark that
     only one of them has is shown as U+FEFF.

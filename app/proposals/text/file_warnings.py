@@ -30,7 +30,7 @@ _INSPECTED_LINES = 1_000
 
 
 def match_words(rung: MatchLevel) -> str:
-    """How an edit was found, as the end of `found …`."""
+    """Return how an edit was found, as the end of `found …`."""
     return _RUNG_WORDS[rung]
 
 
@@ -42,7 +42,7 @@ def size_words(size: int) -> str:
 
 
 def describe_facts(change: FileChange) -> Iterator[str]:
-    """Return what is worth a line about a file."""
+    """Yield the facts about a file that deserve a line."""
     if change.already_applied:
         yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
     if change.links:

@@ -126,7 +126,7 @@ def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
 
 
 def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
-    """The id of a hunk: of what it does and where among equals, not of its line number."""
+    """Return the id of a hunk: by its contents and its place among equals, not by line number."""
     digest = hashlib.sha256()
     for part in (path.encode("utf-8", "surrogateescape"), removed, added, b"%d" % count):
         digest.update(b"%d:" % len(part))
@@ -151,7 +151,7 @@ def compose_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Col
 
 
 def _terminated(lines: list[bytes]) -> list[bytes]:
-    """The lines, where one that ended its file has come to stand before others, with an ending."""
+    """Return the lines with an ending added to one that ended its file and now precedes others."""
     ending = b"\r\n" if any(line.endswith(b"\r\n") for line in lines[:1]) else b"\n"
     last = len(lines) - 1
     return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
@@ -197,7 +197,7 @@ def _range(start: int, count: int) -> str:
 
 
 class _Shifts:
-    """How far apart the lines of base and result stand, at any place."""
+    """Distance between the lines of base and result at any place."""
 
     def __init__(self, found: Sequence[Hunk]) -> None:
         self._old = [hunk.old_start for hunk in found]

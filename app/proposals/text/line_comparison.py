@@ -30,7 +30,7 @@ def lines_unlike_all(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, .
 
 
 def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
-    """What lies in spans of both; a place where lines are gone lies in a span that it touches."""
+    """Return the overlap of two lists of spans; a position of removed lines lies in each span that it touches."""
     found: list[LineSpan] = []
     one = other = 0
     while one < len(ours) and other < len(theirs):

@@ -17,7 +17,7 @@ class LineEdit:
     lines: tuple[bytes, ...]
 
     def overlaps(self, other: "LineEdit") -> bool:
-        """Whether both replace a common line, or one inserts inside what the other replaces."""
+        """Return whether both replace a common line, or one inserts inside the other's lines."""
         return self.start < other.end and other.start < self.end
 
 
@@ -32,7 +32,7 @@ class LineEdits:
         return bool(self._edits)
 
     def fits(self, changes: Iterable[LineEdit]) -> bool:
-        """Whether none of these overlaps one in the list."""
+        """Return whether none of these overlaps one in the list."""
         for change in changes:
             at = bisect_right(self._places, (change.start, change.end))
             if any(change.overlaps(neighbour) for neighbour in self._edits[max(at - 1, 0) : at + 1]):

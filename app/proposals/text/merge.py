@@ -46,7 +46,7 @@ class MergeResult(Generic[Line]):
 def merge_lines(
     base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line], *, favour_theirs: bool = False
 ) -> MergeResult[Line]:
-    """Merge what `ours` and `theirs` each made of `base`. Lines are compared by equality and must be hashable.
+    """Merge the changes that `ours` and `theirs` made to `base`. Lines are compared by equality and must be hashable.
 
     With `favour_theirs` the lines hold their side where there is a conflict.
     """

@@ -13,7 +13,7 @@ _NAMED = 3
 
 
 class ReasonKind(StrEnum):
-    """What was found, the gravest first."""
+    """Kind of a reason, the gravest first."""
 
     DECEIVES = "deceives"
     """Characters in the name or in added lines that don't show, or look like others."""
@@ -41,7 +41,7 @@ class ReasonKind(StrEnum):
 
     @property
     def is_risk(self) -> bool:
-        """Whether it brings a file to the front; the others say why a file stands last, folded."""
+        """Return whether it moves a file to the front; the others say why a file comes last, folded."""
         return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
 
 

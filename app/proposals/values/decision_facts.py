@@ -24,7 +24,7 @@ class FileStat(FrozenModel):
 
 
 class HunkFact(FrozenModel):
-    """What became of one hunk, in terms that the model can act on."""
+    """The outcome of one hunk, in terms that the model can use."""
 
     path: str
     hunk: str
@@ -80,7 +80,7 @@ class LineComment(FrozenModel):
 
 
 class CheckFact(FrozenModel):
-    """How a check of a proposal stood when the user decided."""
+    """The result of a check at the time of the decision."""
 
     name: str
     state: str
@@ -94,7 +94,7 @@ class CheckFact(FrozenModel):
 
 
 class CommandCaller(FrozenModel):
-    """How a command that decided was called, as far as its process could see: a trace, no proof."""
+    """How a deciding command was called, as far as its process could see: a trace, no proof."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
@@ -116,7 +116,7 @@ class CommandCaller(FrozenModel):
 
 
 class DecisionContext(FrozenModel):
-    """What the user had before them when they decided, as far as that is known."""
+    """What the user had on the screen at the decision, as far as it is known."""
 
     through: str = ""
     """`app` or `command line`."""
@@ -134,7 +134,7 @@ UNKNOWN = DecisionContext()
 
 
 class LastDecision(FrozenModel):
-    """What the user did last with a proposal: kept with it, so that it can be recorded whatever fails afterwards."""
+    """The user's last action on a proposal, kept with it so that it can be recorded even after a failure."""
 
     number: int
     """From 1, among all decisions on the proposal."""

@@ -22,7 +22,7 @@ from app.workspace.path_rules import windows_problem
 
 
 class ProposalState(StrEnum):
-    """Where a proposal stands; `TRANSITIONS` has the allowed changes."""
+    """State of a proposal; `TRANSITIONS` has the allowed changes."""
 
     PENDING = "pending"
     PARTLY_APPROVED = "partly_approved"
@@ -41,7 +41,7 @@ class ProposalState(StrEnum):
 
 
 class FileOperation(StrEnum):
-    """What happens to a file."""
+    """The operation on a file."""
 
     CREATE = "create"
     EDIT = "edit"
@@ -53,7 +53,7 @@ class FileOperation(StrEnum):
 
 
 class HunkState(StrEnum):
-    """Where a hunk stands."""
+    """State of a hunk."""
 
     PENDING = "pending"
     APPLIED = "applied"
@@ -96,14 +96,14 @@ class FileVersion(FrozenModel):
 
 
 class FileIdentity(FrozenModel):
-    """Which file it is, whatever its name and content."""
+    """Identity of a file on disk, whatever its name and content."""
 
     device: int
     inode: int
 
 
 class EditMatch(FrozenModel):
-    """How one edit of a file was found."""
+    """How the place of one edit was found."""
 
     rung: MatchLevel
     line: int
@@ -131,7 +131,7 @@ class Hunk(FrozenModel):
 
 
 class Conflict(FrozenModel):
-    """Where the disk and the proposal disagree."""
+    """A place where the disk and the proposal disagree."""
 
     line: int
     """On disk, from 1."""
@@ -141,7 +141,7 @@ class Conflict(FrozenModel):
 
 
 class DeniedPart(FrozenModel):
-    """Hunks of a file that were denied while others waited, and what it takes to have them wait again."""
+    """Hunks of a file that were denied while others waited, with what makes them pending again."""
 
     decision: int
     """Among all decisions on the proposal, from 1."""
@@ -154,7 +154,7 @@ class DeniedPart(FrozenModel):
 
 
 class PartDecision(FrozenModel):
-    """A decision on a change that is on disk already, and what it takes to take it back."""
+    """A decision on a change that is already on disk, with what undoes it."""
 
     decision: int
     """Among all decisions on the proposal, from 1."""
@@ -293,7 +293,7 @@ class Proposal(FrozenModel):
         images: Sequence[Image] = (),
         stale: str = "",
     ) -> "Proposal":
-        """The proposal with what the user has done with it; the arguments are those of `LastDecision`."""
+        """Return the proposal with the user's decision; the arguments are those of `LastDecision`."""
         last = LastDecision(
             number=self.last.number + 1 if self.last else 1,
             decision=decision,
@@ -314,12 +314,12 @@ class Proposal(FrozenModel):
 
     @property
     def on_disk(self) -> bool:
-        """Whether what it makes of the files is on disk already, so that denying is what writes."""
+        """Return whether its result is already on disk, so that a denial writes."""
         return any(change.on_disk for change in self.files)
 
     @property
     def can_be_committed(self) -> bool:
-        """Whether its files hold nothing of it that is undecided: what is on disk already is there before."""
+        """Return whether the proposal's files have no undecided part of it on disk."""
         return not (self.on_disk and self.state.is_pending)
 
     @property
@@ -330,13 +330,13 @@ class Proposal(FrozenModel):
         )
 
     def author(self, change: FileChange) -> str:
-        """The session whose model alone wrote one of the changes; empty if anyone else had a hand in it."""
+        """Return the session whose model alone wrote the changes; empty if anyone else contributed."""
         own = self.origin.kind in (OriginKind.MODEL, OriginKind.COMMAND)
         return self.session if own and not (change.edited or change.taken_over) else ""
 
     @property
     def in_question(self) -> tuple[FileChange, ...]:
-        """The files that its numbers are about: those that wait, or else those that were approved, or else all."""
+        """Return the files that its numbers count: those that wait, else those that were approved, else all."""
         for state in (HunkState.PENDING, HunkState.APPLIED):
             if files := tuple(change for change in self.files if change.state is state):
                 return files
@@ -376,7 +376,7 @@ class Proposal(FrozenModel):
 
     @property
     def _part_states(self) -> set[HunkState]:
-        """Where files and hunks stand."""
+        """Return the states of its files and hunks."""
         return {change.state for change in self.files} | {hunk.state for hunk in self.hunks}
 
 
@@ -394,7 +394,7 @@ class FileDiff(FrozenModel):
 
     @property
     def stands_last(self) -> bool:
-        """Whether nobody writes it by hand, and nothing in it deserves eyes all the same."""
+        """Return whether the file is generated and nothing in it deserves attention."""
         return bool(self.reasons) and not any(reason.kind.is_risk for reason in self.reasons)
 
 
@@ -486,7 +486,7 @@ def proposal_state_words(proposal: Proposal) -> str:
 
 
 def partial_state_words(proposal: Proposal, state: str) -> str:
-    """The words for where a proposal stands, or that this is true of a part of it and the rest was denied."""
+    """Return the words for a state, or that it applies to a part and the rest was denied."""
     return f"{state} in part" if proposal.denied_in_part else state
 
 

@@ -8,7 +8,7 @@ from app.proposals.values.decision_facts import FrozenModel
 
 
 class OriginKind(StrEnum):
-    """Who or what made the edits."""
+    """The kind of author of the edits."""
 
     MODEL = "model"
     """The model of one of signoff's sessions."""
@@ -42,7 +42,7 @@ _SHORT_ID = 8
 
 
 class Origin(FrozenModel):
-    """Where a proposal comes from, as far as that is known."""
+    """The origin of a proposal, as far as it is known."""
 
     kind: OriginKind = OriginKind.MODEL
     agent: str = ""
@@ -61,7 +61,7 @@ class Origin(FrozenModel):
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_versions(cls, stored: object) -> object:
-        """They stored the kind alone."""
+        """Read origins that earlier versions stored as the kind alone."""
         return {"kind": stored} if isinstance(stored, str) else stored
 
     @property
@@ -73,7 +73,7 @@ class Origin(FrozenModel):
 
     @property
     def name(self) -> str:
-        """The shortest that says who it was: of signoff's own model its name."""
+        """Return the shortest name of the author: for signoff's own model its name."""
         return self.model if self.kind is OriginKind.MODEL and self.model else self.label
 
     @property
@@ -83,7 +83,7 @@ class Origin(FrozenModel):
 
     @property
     def words(self) -> str:
-        """All of it, for a line of its own."""
+        """Return the whole origin in words, for a separate line."""
         match self.kind:
             case OriginKind.MODEL:
                 return f"signoff's model {self.model}".rstrip()
@@ -102,5 +102,5 @@ class Origin(FrozenModel):
                 return self.ref or f"{'an' if self.kind is OriginKind.UNDO else 'a'} {self.kind.value}"
 
     def matches(self, wanted: str) -> bool:
-        """Whether a filter means it: by its label, its kind or its model, in whatever case."""
+        """Return whether a filter selects it: by label, kind or model, ignoring case."""
         return wanted.strip().casefold() in {each.casefold() for each in (self.label, self.kind, self.model) if each}

@@ -32,14 +32,13 @@ Related = Callable[[Collection[str] | None], Iterable[Proposal]]
 
 
 class PendingPaths:
-    """Pending changes by path; its methods may be called from any thread."""
+    """Pending changes by path; its methods may be called from any thread.
+
+    Args:
+        related: Where proposals come from that are not put one by one.
+    """
 
     def __init__(self, related: Related | None = None) -> None:
-        """Nothing is read yet.
-
-        Args:
-            related: Where proposals come from that are not put one by one.
-        """
         self._related = related
         self._lock = RLock()
         self._paths: dict[str, PendingPath] = {}
@@ -49,7 +48,7 @@ class PendingPaths:
         self._put: set[str] = set()
 
     def load(self, paths: Collection[str] | None = None) -> None:
-        """Read what is pending at these paths in one go; None for all."""
+        """Read the pending proposals at these paths at once; None for all."""
         if self._related is None:
             return
         with self._lock:
@@ -65,7 +64,7 @@ class PendingPaths:
                 self._asked |= wanted
 
     def add_proposal(self, proposal: Proposal) -> None:
-        """Lay the undecided part of a proposal over what is there; one that is stale or decided changes nothing."""
+        """Add the undecided part of a proposal to the pending paths; a stale or decided one changes nothing."""
         with self._lock:
             if proposal.id in self._put:
                 return
@@ -123,7 +122,7 @@ _NOTHING = PendingPath(None, ())
 
 
 def _laid_over(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
-    """What is pending at a path once a proposal has changed what was there."""
+    """Return the pending state of a path after a further proposal."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.author(change)}
     return PendingPath(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)

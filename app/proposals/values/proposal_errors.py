@@ -18,22 +18,21 @@ def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 class EditRefused(Exception):
-    """An edit that was not made."""
+    """An edit that was not made.
+
+    Args:
+        fact: Why, for whoever reads it.
+        advice: What only a model can use: the nearest text of the file, how to ask again.
+    """
 
     def __init__(self, fact: str, advice: str = "") -> None:
-        """Refuse.
-
-        Args:
-            fact: Why, for whoever reads it.
-            advice: What only a model can use: the nearest text of the file, how to ask again.
-        """
         super().__init__(shorten_bytes(f"{fact} {advice}" if advice else fact))
         self.fact = fact
         self.advice = advice
 
     @property
     def message(self) -> str:
-        """The text for the model, which tells it what to do next."""
+        """Return the text for the model, with what it should do next."""
         return str(self.args[0])
 
 
@@ -54,11 +53,11 @@ class OverlappingEdits(EditRefused):
 
 
 class NotEditable(EditRefused):
-    """The file can't be edited as text: binary, too large, or the new text has no form in its encoding."""
+    """The file can't be edited as text: binary, too large, or the new text can't be written in its encoding."""
 
 
 class ElidedText(EditRefused):
-    """The edit stands `...` for text that it does not spell out."""
+    """The edit abbreviates text with `...`."""
 
 
 class MalformedEdit(EditRefused):
@@ -74,7 +73,7 @@ class UnsupportedPatch(EditRefused):
 
 
 class ProposalError(Exception):
-    """The proposal is as it was before; the message says why and what to do."""
+    """The proposal is unchanged; the message says why and what to do."""
 
 
 class UnknownProposal(ProposalError):
@@ -82,7 +81,7 @@ class UnknownProposal(ProposalError):
 
 
 class UnknownHunk(ProposalError):
-    """The proposal has no such hunk, or it was decided before."""
+    """The proposal has no such hunk, or the hunk is already decided."""
 
 
 class NotPending(ProposalError):
@@ -94,7 +93,7 @@ class StaleProposal(ProposalError):
 
 
 class ChangedSinceSeen(ProposalError):
-    """An approval would write something else than what was shown."""
+    """An approval would write something other than what was shown."""
 
 
 class StackedProposal(ProposalError):
@@ -118,7 +117,7 @@ class RecoveryNeeded(ProposalError):
 
 
 class NotRecorded(ProposalError):
-    """The decision is carried out and stands, only the record of it could not be written."""
+    """The decision was carried out and stays, but could not be recorded."""
 
 
 class CheckFailed(ProposalError):

@@ -83,7 +83,7 @@ class ProposalStore(Protocol):
         ...
 
     def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
-        """The latest of those that no longer wait and name one of the paths; oldest first."""
+        """Return the latest decided proposals that name one of the paths; oldest first."""
         ...
 
     def put_blobs(self, many: Iterable[bytes]) -> list[str]:
@@ -91,7 +91,7 @@ class ProposalStore(Protocol):
         ...
 
     def blob(self, sha256: str) -> bytes:
-        """The bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
+        """Return the bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
         ...
 
     def journal_open(self, record: JournalRecord) -> JournalRecord:
@@ -99,7 +99,7 @@ class ProposalStore(Protocol):
         ...
 
     def journal_prepared(self, record: JournalRecord) -> None:
-        """Write that an open record is prepared, with what was made."""
+        """Mark an open record as prepared, with the created files."""
         ...
 
     def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:

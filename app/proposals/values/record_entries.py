@@ -1,4 +1,4 @@
-"""The record: one entry for each decision, which says who decided what about which bytes.
+"""The record: one entry for each decision, with the person, the bytes and the kind of decision.
 
 A second kind of entry holds the hash of the event that tells of a decision in a session. Each entry holds the
 SHA-256 of the entry before it, so that none can be changed, dropped or put in between without the next one telling.
@@ -24,7 +24,7 @@ FIRST = ""
 
 
 class RecordedFile(FrozenModel):
-    """A file that a decision wrote, or one that it was about where it wrote none."""
+    """A file that a decision wrote, or that a decision without a write was about."""
 
     path: str
     base: str = ""
@@ -40,7 +40,7 @@ class RecordedFile(FrozenModel):
 
 
 class RecordedHunks(FrozenModel):
-    """Where the hunks of the proposal stood after the decision, by their numbers."""
+    """States of the proposal's hunks after the decision, by number."""
 
     approved: tuple[int, ...] = ()
     denied: tuple[int, ...] = ()
@@ -51,7 +51,7 @@ class RecordedHunks(FrozenModel):
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """Return the number of hunks."""
         return len(self.approved) + len(self.denied) + len(self.waiting)
 
 
@@ -108,7 +108,7 @@ class RecordingStore(ProposalStore, Protocol):
 
 
 class EventEntry(FrozenModel):
-    """The event that tells of a decision: in its session's log, to doors, in exports."""
+    """Record entry for the event of a decision, which its session's log, doors and exports show."""
 
     format: Literal[5] = LATEST
     kind: Literal["event"] = "event"
@@ -148,7 +148,7 @@ def is_written_by(entries: Sequence[RecordEntry]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """Where the chain ends: what the next entry is to follow."""
+    """The end of the chain, which the next entry follows."""
 
     number: int = 0
     digest: str = FIRST
@@ -165,7 +165,7 @@ def make_entry(
     after: ChainLink,
     time: float,
 ) -> RecordEntry:
-    """The entry of a decision.
+    """Return the record entry of a decision.
 
     Args:
         proposed: The proposal as it stood before.
@@ -202,12 +202,12 @@ def make_entry(
 
 
 def proposal_hash(proposal: Proposal) -> str:
-    """The SHA-256 of a proposal, without what may change once it is decided: a successor."""
+    """Return the SHA-256 of a proposal, without the successor, which may change after the decision."""
     return _hash_of(proposal, {"superseded_by"})
 
 
 def decision_hash(last: LastDecision) -> str:
-    """The SHA-256 of what is kept of a decision with its proposal."""
+    """Return the SHA-256 of the decision that is kept with its proposal."""
     return _hash_of(last)
 
 
@@ -218,7 +218,7 @@ def _hash_of(value: FrozenModel, left_out: Collection[str] = ()) -> str:
 
 
 def content_hash(proposal: Proposal) -> str:
-    """The SHA-256 of what is proposed: of each file the names, the modes, and the SHA-256 before and after."""
+    """Return the SHA-256 of the proposed change: names, modes, and the SHA-256 before and after, for each file."""
     digest = hashlib.sha256()
     for change in proposal.files:
         versions = (*_version(change.base), *_version(change.result))
@@ -229,7 +229,7 @@ def content_hash(proposal: Proposal) -> str:
 
 
 def words_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
-    """The SHA-256 of what the user said and showed with a decision; empty if it was nothing."""
+    """Return the SHA-256 of the user's words and images with a decision; empty without any."""
     said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
 

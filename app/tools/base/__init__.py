@@ -1,1 +1,1 @@
-"""What every tool builds on: the contract, targets of paths, staging of edits, and JSON schemas."""
+"""Basics of every tool: the contract, targets of paths, staging of edits, and JSON schemas."""

@@ -242,7 +242,7 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
 
 
 def _least(words: tuple[ShellWord, ...]) -> int | None:
-    """How many words the widest form of a command must have; None if only the very command may be allowed."""
+    """Return how many words the widest form of a command must have; None if only the exact command may be allowed."""
     texts = [word.text for word in words]
     program = _program(words[0])
     second = texts[1] if len(texts) > 1 else ""
@@ -259,13 +259,13 @@ def _least(words: tuple[ShellWord, ...]) -> int | None:
 
 
 def _program(word: ShellWord) -> str:
-    """The name of a program, whatever version of it: `python3.12` and, on macOS, `Python` are `python`."""
+    """Return the name of a program without its version: `python3.12` and, on macOS, `Python` are `python`."""
     name = word.text.rpartition("/")[2].casefold()
     return name.rstrip("0123456789.-") or name
 
 
 def _runs_more(words: Sequence[ShellWord]) -> bool:
-    """Whether an option asks for more than the program alone does, whatever runs the program."""
+    """Return whether an option makes the program run something else."""
     return any(
         _is_option(word.text, option)
         for at, program in enumerate(words)
@@ -283,9 +283,35 @@ def _is_option(word: str, option: str) -> bool:
 
 
 def _behind(words: tuple[ShellWord, ...], count: int) -> int | None:
-    """The least for what is run behind `count` words."""
+    """Return the fewest words of a form for the command behind `count` words."""
     rest = words[count:]
     if not rest or rest[0].text.startswith("-"):
         return None
     least = _least(rest)
     return None if least is None else count + least
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """A tool of a server with any arguments."""
+
+    server: str
+    tool: str
+    fingerprint: str
+    """Of the server's definition and of the tool's: another one of the same name is not allowed by it."""
+
+    def __str__(self) -> str:
+        """As a person reads it."""
+        return f"{self.tool} of {self.server}"
+
+    def dump(self) -> str:
+        """Return the form as text for `load_form`."""
+        return json.dumps({"server": self.server, "tool": self.tool, "fingerprint": self.fingerprint})
+
+
+def load_form(text: str) -> CommandForm | ToolForm:
+    """The form that was dumped; raises ValueError."""
+    match json.loads(text):
+        case {"server": str(server), "tool": str(tool), "fingerprint": str(fingerprint)}:
+            return ToolForm(server, tool, fingerprint)
+    return CommandForm.load(text)

@@ -13,8 +13,7 @@ from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
-from app.tools.base.command_forms import CommandForm
-from app.tools.base.tool_form import ToolForm
+from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
@@ -29,22 +28,21 @@ ToolKind = Literal["read", "edit", "ask", "command"]
 
 
 class ToolError(Exception):
-    """The tool could not do it; the text tells the model why and what would work."""
+    """The tool failed; the text tells the model why, and what would work."""
 
     def __init__(self, text: str) -> None:
         super().__init__(escape_surrogates(text))
 
 
 class CallRejected(Exception):
-    """The user said no, or nobody could be asked; the text is the call's whole result."""
+    """The user refused, or nobody could be asked; the text is the whole result of the call.
+
+    Args:
+        what: What did not happen, as a sentence.
+        summary: The same for the user, in few words.
+    """
 
     def __init__(self, what: str, summary: str = "denied by you") -> None:
-        """Say no.
-
-        Args:
-            what: What did not happen, as a sentence.
-            summary: The same for the user, in few words.
-        """
         self.summary = summary
         super().__init__(what)
 
@@ -56,7 +54,7 @@ class ToolArguments(BaseModel):
 
 
 class GivenArguments(BaseModel):
-    """Arguments as the model gave them, where somebody else's schema says what is right."""
+    """Arguments as the model gave them, to be checked by a foreign schema."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -197,7 +195,7 @@ class DraftPort(Protocol):
         ...
 
     def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
-        """Take what a command has made of files."""
+        """Add the files that a command has changed."""
         ...
 
     def undo_take(self) -> None:
@@ -209,7 +207,7 @@ class DraftPort(Protocol):
         ...
 
     def patch(self, patch: "ReadPatch") -> EditReport:
-        """Apply what `read_patch` gave, over any number of files; raises EditRefused."""
+        """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
         ...
 
 

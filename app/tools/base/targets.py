@@ -12,7 +12,8 @@ from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.decision_results import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
-from app.workspace.paths import FoundFile, Workspace, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
 TOLD_FILES = 50
@@ -143,14 +144,15 @@ def secret_reason_of(workspace: Workspace, path: str, content: bytes | None = No
 
 
 def found_file_looks_secret(path: str, file: FoundFile) -> bool:
-    """Whether a file that a walk found, and whose path has no links, looks like a secret by any of its names."""
+    """Return whether a file that a walk found, and whose path has no links, looks like a secret by any of its
+    names."""
     if secret_reason(path, file.content):
         return True
     return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
 
 
 def looks_secret_pending(file: OverlayFile) -> str:
-    """Why what is pending at a path looks like a secret that the model did not write; empty if it doesn't."""
+    """Return why a pending file looks like a secret that the model did not write; empty if it doesn't."""
     for name in reversed(file.strange_names):
         if reason := secret_reason(name, file.content):
             return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"
@@ -205,7 +207,7 @@ def _pending(draft: DraftPort, path: str) -> str:
 
 
 def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:
-    """Up to five files that the model may have meant instead of one that doesn't exist."""
+    """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}
     for known in [*sorted(added), *islice(workspace.files(), _LOOKED_THROUGH)]:

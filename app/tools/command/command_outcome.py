@@ -1,4 +1,4 @@
-"""What happens to a command's changes: staged with the step, written through, or discarded."""
+"""Handles the changes of a command: staged with the step, written through, or discarded."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _SHOWN = 200
 async def handle_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
-    """Write through what git ignores, and read the command's other changes.
+    """Write through the files that git ignores, and read the command's other changes.
 
     Args:
         run: In which it ran.
@@ -67,7 +67,7 @@ async def handle_changes(
 async def _write_through(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
-    """Write what git ignores, if the user has nothing against it; lines for the model, and words for the user."""
+    """Write the ignored files if the user allows it; return lines for the model, and words for the user."""
     if context.hold_ignored and (held := (await run.write_back(paths, dry=True)).written):
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
@@ -171,7 +171,7 @@ async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
 
 
 def _read(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
-    """The changes with their contents, and what can't be had, with the reason."""
+    """Return the changes with their contents, and the unreadable ones with reasons."""
     changes: list[PathChange] = []
     left_out: list[str] = []
     room = MOST_KEPT

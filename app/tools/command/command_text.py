@@ -37,7 +37,7 @@ class PlainText:
         self._held = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """Return the text that is certain by now."""
+        """Return the text that later bytes cannot change."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
         # Most output has none, and looking for them in it takes ten times as long as to see that.
@@ -51,7 +51,7 @@ class PlainText:
 
 
 class HeadAndTail:
-    """Keeps both ends of a long text, and counts what is between them."""
+    """Keeps the beginning and end of a long text, and counts the characters between them."""
 
     def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
         self._head_size = head
@@ -85,7 +85,7 @@ class HeadAndTail:
             self._left_out_lines += gone.count("\n")
 
     def text(self) -> str:
-        """The two ends, with a line between that says how much is missing."""
+        """Return the two ends, with a line between that says how much is missing."""
         head, tail = "".join(self._head), "".join(self._tail)
         if not self._left_out:
             return without_overwritten(head + tail)
@@ -114,7 +114,7 @@ class LiveOutput:
             self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL, self.flush)
 
     def flush(self) -> None:
-        """Send what waits."""
+        """Send buffered output."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""`run_command`: a shell command, once the user has said yes to exactly this one."""
+"""`run_command`: a shell command, after the user has allowed exactly this one."""
 
 import asyncio
 import shutil
@@ -42,7 +42,11 @@ class RunCommandArguments(ToolArguments):
 
 
 class RunCommand(Tool):
-    """Asks first, runs the command on the workspace as it would be, and stages what it changes."""
+    """Asks first, runs the command on the workspace with pending edits, and stages its changes.
+
+    Args:
+        sandbox: Gives where commands of this workspace run; it is loaded once one does.
+    """
 
     name = "run_command"
     kind = "command"
@@ -56,7 +60,6 @@ class RunCommand(Tool):
     )
 
     def __init__(self, sandbox: "Callable[[], Sandbox]") -> None:
-        """`sandbox` gives where commands of this workspace run; it is loaded once one does."""
         self._sandbox = sandbox
 
     async def run(self, arguments: RunCommandArguments, context: ToolContext) -> ToolOutput:
@@ -114,7 +117,7 @@ class RunCommand(Tool):
 
 
 class _Printed:
-    """What a command prints, live and in the end."""
+    """Output of a command, live and at its end."""
 
     def __init__(self, context: ToolContext) -> None:
         self._plain = PlainText()
@@ -160,7 +163,7 @@ def _check_folder(context: ToolContext, folder: str) -> None:
 
 
 def _shell(root: Path) -> list[str]:
-    """bash, since models write for it, else the system's shell; never one that lies in the workspace."""
+    """Return bash, since models write for it, else the system's shell; never one inside the workspace."""
     bash = shutil.which("bash")
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):
         return [bash, "--noprofile", "--norc", "-c"]

@@ -1,4 +1,4 @@
-"""How the permission question and the doctor describe the way in which commands run here."""
+"""Words of the permission question and the doctor about how commands run on this system."""
 
 import errno
 import os
@@ -47,7 +47,7 @@ _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 def permission_notes(
     probe: ProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
-    """Return what the user should know before allowing, most important first.
+    """Return what the user should know before a permission, most important first.
 
     Args:
         probe: How commands run here; in plan mode never in place.
@@ -87,7 +87,7 @@ def permission_notes(
 
 
 def _open_in_place(probe: ProbeResult) -> str:
-    """Sentences on what this kernel does not keep a command in place from, each after a space."""
+    """Return sentences about protections that this kernel lacks for a command in place, each after a space."""
     sentences = (
         (
             not probe.filters_syscalls,
@@ -104,7 +104,7 @@ def _open_in_place(probe: ProbeResult) -> str:
 
 
 def failure_notes(printed: str, ended: "ProcessResult", *, in_place: bool) -> list[str]:
-    """Lines for the model on what a command could not do here, though it can elsewhere.
+    """Return lines for the model about what a command could not do here, though it can elsewhere.
 
     Args:
         printed: The text of the result.

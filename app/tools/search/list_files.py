@@ -43,7 +43,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    """The patterns that one with `{a,b}` stands for."""
+    """Return the patterns that a pattern with `{a,b}` stands for."""
     done: list[str] = []
     todo = [pattern]
     while todo and len(todo) + len(done) <= _MOST:
@@ -61,10 +61,10 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
-    """All files in a folder that no ignore rule leaves out, sorted, each with whether only pending edits add it.
+    """Yield all files of a folder that no ignore rule leaves out, sorted, with whether only pending edits add it.
 
-    For a file, the file itself. The disk is walked as the files are asked for, so do that on a thread. No more come
-    once `ended` says so.
+    For a file, yield the file itself. The disk is walked while files are consumed, so consume them on a thread. The
+    iteration ends when `ended` returns True.
 
     Raises:
         ToolError: There is no such file or folder, on disk or pending.
@@ -88,7 +88,7 @@ class StoppableWork(Protocol[Result_co]):
         ...
 
     def stop(self) -> None:
-        """Make `run` return soon with what it has."""
+        """Make `run` return soon with its results so far."""
         ...
 
 
@@ -124,7 +124,7 @@ class ListFilesArguments(ToolArguments):
 
 
 class ListFiles(Tool):
-    """Lists what no ignore rule leaves out, with the pending edits in place."""
+    """Lists the files that no ignore rule leaves out, with the pending edits applied."""
 
     name = "list_files"
     kind = "read"
@@ -167,7 +167,7 @@ class _Listing:
         return self._output()
 
     def stop(self) -> None:
-        """Make `run` return with what it has."""
+        """Make `run` return with its results so far."""
         self._stopped = True
 
     def _take(self, prefix: str, inner: str, shown: str) -> None:

@@ -1,4 +1,4 @@
-"""Matches a model's regular expression in a process of its own, because some take forever and can't be interrupted.
+"""Matches a model's regular expression in a separate process, because some take forever and can't be interrupted.
 
 Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
 the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then batches of
@@ -13,7 +13,7 @@ import warnings
 
 
 def main() -> None:
-    """Answer until stdin ends, or the seconds are over that stand on the command line."""
+    """Answer requests until stdin ends, or until the number of seconds on the command line is over."""
     # Nobody ends it where signoff was killed, and an expression at work looks at nothing else.
     signal.alarm(int(sys.argv[1]))
     warnings.simplefilter("ignore")

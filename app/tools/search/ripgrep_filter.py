@@ -1,4 +1,4 @@
-"""ripgrep as a sieve: which of many files can have a match at all. What matches is then decided in one place, by us.
+"""ripgrep as a first filter: which of many files can contain a match. The final match is done by our own code.
 
 It gets the very files to look at, so ignore rules, secrets and links are not its business, and it never shows text.
 Nor is it asked about expressions, of which it has a dialect of its own, but about the texts that a match needs.
@@ -49,7 +49,7 @@ class _Unknown(Exception):
 
 
 class _Reader:
-    """Reads an expression, from left to right; what it does not know counts as matching anything."""
+    """Parses an expression from left to right; unknown elements count as matching anything."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -57,14 +57,14 @@ class _Reader:
         self.ignores_case = False
 
     def alternatives(self) -> Texts:
-        """Return what one of the expressions between `|` requires, up to a `)` or the end."""
+        """Return the literals that one of the expressions between `|` requires, up to a `)` or the end."""
         found = [self._sequence()]
         while self._next("|"):
             found.append(self._sequence())
         return frozenset().union(*found) if all(found) else frozenset()
 
     def _sequence(self) -> Texts:
-        """What is most telling of all that must come one after the other."""
+        """Return the most selective literals that a concatenation requires."""
         needed: list[Texts] = []
         text = ""
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
@@ -86,7 +86,7 @@ class _Reader:
         return int(repeated["least"]) if repeated["least"] else int(repeated[0][0] == "+")
 
     def _atom(self) -> str | Texts:
-        """One letter that stands for itself, or what something else needs."""
+        """Return a literal letter, or the literals that an atom requires."""
         letter = self._pattern[self._at]
         self._at += 1
         if letter == "\\":
@@ -159,17 +159,16 @@ _LETTERS_I = r"[iI\x{130}\x{131}]"
 
 
 class RipgrepFilter:
-    """A search with ripgrep; `stop` may be called from another thread."""
+    """A search with ripgrep; `stop` may be called from another thread.
+
+    Args:
+        program: Ripgrep.
+        root: What the paths count from.
+        texts: Printable ASCII; files pass that have one of them.
+        ignore_case: Whether upper and lower case are the same, as for Python.
+    """
 
     def __init__(self, program: str, root: Path, texts: Collection[str], *, ignore_case: bool) -> None:
-        """Nothing is run yet.
-
-        Args:
-            program: ripgrep.
-            root: What the paths count from.
-            texts: Printable ASCII; files pass that have one of them.
-            ignore_case: Whether upper and lower case are the same, as for Python.
-        """
         self._root = root
         self._command = [program, *_OPTIONS, "--ignore-case" if ignore_case else "--case-sensitive"]
         for text in sorted(texts):
@@ -179,7 +178,7 @@ class RipgrepFilter:
         self._stopped = threading.Event()
 
     def passed(self, paths: Sequence[str]) -> list[str]:
-        """The paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
+        """Return the paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
         found: list[str] = []
         for batch in _batches(paths):
             if self._stopped.is_set():
@@ -226,7 +225,7 @@ def _letter(letter: str, ignore_case: bool) -> str:
 
 
 def find_ripgrep(root: Path) -> str | None:
-    """The program, if it is installed; one that lies in the workspace is not trusted."""
+    """Return the program if it is installed; one inside the workspace is not trusted."""
     program = shutil.which("rg")
     if program is None or not Path(program).is_absolute() or Path(program).resolve().is_relative_to(root):
         return None

@@ -28,7 +28,8 @@ from app.tools.base.targets import (
 from app.tools.search.list_files import overlay_files, run_for
 from app.tools.search.list_files import path_matcher as glob_matcher
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
-from app.workspace.paths import FoundFile, WasLink, WorkspaceError
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import FoundFile, WasLink
 from app.workspace.secrets import secret_path_reason
 
 Hit = tuple[int, int, str]
@@ -67,11 +68,11 @@ class Matcher(Protocol):
         ...
 
     def stop(self) -> None:
-        """Give up; whoever waits gets MatcherStopped."""
+        """Stop; a waiting caller gets MatcherStopped."""
         ...
 
     def close(self) -> None:
-        """Let go of everything; after this, nothing else is called."""
+        """Release everything; nothing is called after this."""
         ...
 
 
@@ -105,7 +106,6 @@ class RegexMatcher:
     """An exchange with the worker costs as much as the search of a small file."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        """Start the worker."""
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.may_match: Callable[[bytes], bool] = lambda content: True
@@ -201,7 +201,8 @@ def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes]
 
 
 def _letter(letter: str, ignore_case: bool) -> bytes:
-    """An expression for the UTF-8 of a letter of ASCII, and for all that `re.IGNORECASE` takes for the same."""
+    """Return an expression for the UTF-8 of an ASCII letter, and of all letters that `re.IGNORECASE` equates with
+    it."""
     if not ignore_case or not letter.isalpha():
         return re.escape(letter).encode()
     lower, upper = letter.lower().encode(), letter.upper().encode()
@@ -280,7 +281,7 @@ class FileSearch:
         return self.findings
 
     def stop(self) -> None:
-        """Make `run` return soon with what it has."""
+        """Make `run` return soon with its results so far."""
         self._stopped = True
         if self.sieve is not None:
             self.sieve.stop()
@@ -298,7 +299,7 @@ class FileSearch:
             yield from ((path, path in touched) for path in batch)
 
     def _open_files(self) -> Iterator[str]:
-        """Files that are to be searched, without those that look like secrets."""
+        """Yield the files to search, without those that look like secrets."""
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
         for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
@@ -344,7 +345,7 @@ class FileSearch:
         return self._searched(path, file.content, file)
 
     def _read_staged(self, path: str) -> _SearchedFile | None:
-        """Read a file with the pending edits, unless what they hold is not to be seen unasked."""
+        """Return a file with the pending edits, unless its content needs the user's permission."""
         try:
             file = self.context.draft.read(path)
         except (OSError, WorkspaceError):

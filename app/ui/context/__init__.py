@@ -1,1 +1,1 @@
-"""What every part of the app shares: the app context, preferences, slash commands, and the current session."""
+"""Shared by all parts of the app: the app context, preferences, slash commands, and the current session."""

@@ -1,4 +1,4 @@
-"""What the app offers to its parts, so that none of them depends on the app."""
+"""Services of the app for its parts, so that none of them depends on the app."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -34,7 +34,7 @@ class Notify(Protocol):
 
 
 class PushScreen(Protocol):
-    """Shows a screen and returns its result; only inside what `RunWork` runs."""
+    """Shows a screen and returns its result; only within work that `RunWork` runs."""
 
     async def __call__(self, screen: Screen[_Answer]) -> _Answer:
         """Ask."""
@@ -42,7 +42,7 @@ class PushScreen(Protocol):
 
 
 class Leave(Protocol):
-    """Ends the app, once the user has agreed to lose what is unsaved."""
+    """Closes the app after the user has agreed to lose unsaved text."""
 
     async def __call__(self) -> None:
         """End it."""
@@ -50,7 +50,7 @@ class Leave(Protocol):
 
 
 class AppContext(NamedTuple):
-    """How a part gets work done, tells and asks the user, and ends the app."""
+    """Runs work, notifies and asks the user, and closes the app for one of its parts."""
 
     run: RunWork
     notify: Notify

@@ -26,13 +26,14 @@ _REST = 0.004
 class UpdateBuffer:
     """Updates of a session that the screen has not processed yet.
 
-    A model or a command may say thousands of things in a second. Were each a message of its own, a key would stand
-    behind all of them in the app's queue. So the screen is told once that there is something, and takes what there is
-    time for.
+    A model or a command may send thousands of updates in a second. As single messages they would delay every key in
+    the app's queue. So the screen gets one message and takes as many updates as time allows.
+
+    Args:
+        tell: Says that there is something to take, and returns whether it will be heard.
     """
 
     def __init__(self, tell: Callable[[], bool]) -> None:
-        """`tell` says that there is something to take, and returns whether it will be heard."""
         self._tell = tell
         self._told = False
         self._held = False
@@ -63,7 +64,7 @@ class UpdateBuffer:
     def pause_during(self, meanwhile: Job) -> Job:
         """Return no more updates before `meanwhile` is done: later ones build on it.
 
-        The app does not wait for it in its queue, where keys would wait, too. Returns what has to be begun for that.
+        The app does not wait for it in its message queue, where keys would wait, too. Returns the job to start.
         """
         self._held = True
 
@@ -118,7 +119,6 @@ class CurrentSession:
     """The session that the user talks to, as far as it is open yet."""
 
     def __init__(self) -> None:
-        """Nothing is there."""
         self.demo = False
         """The model is the demo's."""
         self.ready = asyncio.Event()
@@ -129,7 +129,7 @@ class CurrentSession:
         self._choose: Callable[[], Awaitable[None]] | None = None
 
     def attach(self, open_session: "OpenSession", choose: Callable[[], Awaitable[None]]) -> None:
-        """Take the workspace with its session, and what lets the user choose a model where there is none."""
+        """Attach the workspace with its session, and a function that lets the user choose a missing model."""
         self._open_session, self._choose = open_session, choose
         self.ready.set()
 
@@ -153,12 +153,12 @@ class CurrentSession:
         return session
 
     async def wait_until_open(self) -> None:
-        """Return once a session is on the screen, or a question to the user stands before it."""
+        """Return once a session is on the screen, or a question to the user before it."""
         await self.ready.wait()
         await self.asked.wait()
 
     async def wait_for(self) -> "Session":
-        """The open session, once it is there; lets the user choose a model if it lacks one. Raises NotConnected."""
+        """Return the open session once there is one; the user chooses a missing model. Raises NotConnected."""
         await self.wait_until_open()
         if self.current is None and self._choose is not None:
             await self._choose()

@@ -1,4 +1,4 @@
-"""The settings in force, and what follows from them: theme, keys, panes, session."""
+"""The settings in force, and their effects on theme, keys, panes and session."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,19 +31,18 @@ _REVIEW_SHARE = "review_share"
 
 
 class Preferences:
-    """The user's settings in a running app; every change takes effect at once."""
+    """The user's settings in a running app; every change takes effect at once.
+
+    Args:
+        app: Has themes and keys.
+        runtime: The open workspace, with its configuration.
+        settings: The merged ones.
+        follow: Brings panes and session in line with settings.
+    """
 
     def __init__(
         self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", follow: "Callable[[Settings], None]"
     ) -> None:
-        """Nothing of them is in force yet.
-
-        Args:
-            app: has themes and keys.
-            runtime: the open workspace, with its configuration.
-            settings: the merged ones.
-            follow: brings panes and session in line with settings.
-        """
         self._app = app
         self._runtime = runtime
         self._follow = follow
@@ -92,7 +91,7 @@ class Preferences:
         return []
 
     def review_share(self) -> int | None:
-        """How much of the width the user gave the review the last time, in any workspace; raises StorageError."""
+        """Return the width of the review that the user chose last, in any workspace; raises StorageError."""
         kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
         return int(kept) if kept is not None and kept.isdecimal() else None
 
@@ -101,7 +100,7 @@ class Preferences:
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
     def apply_changes(self, **changes: Any) -> None:
-        """Put settings in force, in this run only; where they are that already, nothing is drawn anew."""
+        """Apply settings in this run only; nothing is redrawn if they are already in force."""
         changed = self.settings.model_copy(update=changes)
         if changed != self.settings:
             self.settings = changed
@@ -122,7 +121,7 @@ class Preferences:
         )
 
     def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
-        """Write what is set for one model alone, and put it in force; None takes it out.
+        """Save a setting for one model and apply it; None removes it.
 
         Args:
             name: of the model, or a pattern.
@@ -143,7 +142,7 @@ class Preferences:
         self.apply_changes(models=models)
 
     async def reload(self) -> bool:
-        """Read all configuration anew, as at the start; whether the endpoint is another now. Raises ConfigError."""
+        """Read all configuration again; return whether the endpoint has changed. Raises ConfigError."""
         configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
         self.apply()

@@ -1,1 +1,1 @@
-"""What acts on the user's input in the app: decisions, commands, connecting to a model, attaching images."""
+"""Controllers of the app: decisions, commands, connecting to a model, attaching images."""

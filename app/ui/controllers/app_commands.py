@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class HasKeys(Protocol):
-    """An app whose keys the user may have moved."""
+    """An app whose keys the user may have changed."""
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -45,7 +45,7 @@ class HasKeys(Protocol):
 def palette_commands(
     perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
-    """Every action but those that move a cursor, and those that decide, which Enter never does; then the user's own.
+    """Yield all actions except cursor movements and decisions, which Enter never makes; then the user's own commands.
 
     Args:
         perform: does an action.
@@ -97,7 +97,15 @@ Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]
 
 
 class CustomCommands:
-    """The user's own commands, as of the last look at their files."""
+    """The user's own commands, as of the last look at their files.
+
+    Args:
+        runtime: The open workspace.
+        composer: Offers them.
+        session: Whom they speak to.
+        app_context: How work is run and the user is notified or asked.
+        send: Sends a message that a command has made.
+    """
 
     def __init__(
         self,
@@ -107,15 +115,6 @@ class CustomCommands:
         app_context: AppContext,
         send: Send,
     ) -> None:
-        """Nothing is looked at yet.
-
-        Args:
-            runtime: the open workspace.
-            composer: offers them.
-            session: whom they speak to.
-            app_context: How work is run and the user is notified or asked.
-            send: sends a message that a command has made.
-        """
         self._runtime = runtime
         self._composer = composer
         self._session = session
@@ -125,7 +124,7 @@ class CustomCommands:
         """All of them."""
 
     async def refresh(self) -> CommandCatalogue:
-        """Read the files anew, and offer what they define."""
+        """Read the command files again, and offer their commands."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
@@ -172,7 +171,17 @@ class ChatNavigation(Protocol):
 
 
 class CommandRunner:
-    """Runs commands by name over one workspace."""
+    """Runs commands by name over one workspace.
+
+    Args:
+        runtime: The open workspace.
+        session: What most of them are about.
+        preferences: The settings in force.
+        connector: The way to another model.
+        app_context: How work is run and the user is notified or asked.
+        chat: Shows sessions, their events and the to-do list.
+        own: Commands of the user's own.
+    """
 
     def __init__(
         self,
@@ -184,17 +193,6 @@ class CommandRunner:
         chat: ChatNavigation,
         own: "CustomCommands",
     ) -> None:
-        """Make it; nothing is run.
-
-        Args:
-            runtime: the open workspace.
-            session: what most of them are about.
-            preferences: the settings in force.
-            connector: the way to another model.
-            app_context: How work is run and the user is notified or asked.
-            chat: shows sessions, their events and the to-do list.
-            own: commands of the user's own.
-        """
         self._runtime = runtime
         self._session = session
         self._preferences = preferences
@@ -389,7 +387,7 @@ class CommandRunner:
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
-        """Ask whether a running turn may be stopped, if one runs, for what comes in its stead."""
+        """Ask whether a running turn may be stopped, if there is one."""
         session = self._session.current
         if session is None or not session.busy:
             return True
@@ -565,7 +563,7 @@ class CommandRunner:
 
 
 def _free_name(wanted: Path) -> Path:
-    """The name, or with the time of day if there is such a file."""
+    """Return the file name, with the time of day added if the file exists."""
     if not wanted.exists():
         return wanted
     return wanted.with_stem(f"{wanted.stem}-{time.strftime('%H%M%S')}")

@@ -1,4 +1,4 @@
-"""Connects to the configured model, or lets the user choose what is missing."""
+"""Connects to the configured model, or lets the user choose missing settings."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -25,7 +25,16 @@ NO_MODEL = "No model yet: send anything to choose one"
 
 
 class Connector:
-    """Leads from settings to an open session."""
+    """Leads from settings to an open session.
+
+    Args:
+        session: What is connected.
+        preferences: Name endpoint and model.
+        app_context: Lets the user choose.
+        open_session: Shows a session once there is a model.
+        hint: Says in the composer what to do where there is none.
+        runtime: Remembers what was picked, and knows where the user can write it down.
+    """
 
     def __init__(
         self,
@@ -37,16 +46,6 @@ class Connector:
         hint: Callable[[str], None],
         runtime: "OpenWorkspace",
     ) -> None:
-        """Nothing is connected yet.
-
-        Args:
-            session: what is connected.
-            preferences: name endpoint and model.
-            app_context: Lets the user choose.
-            open_session: shows a session once there is a model.
-            hint: says in the composer what to do where there is none.
-            runtime: remembers what was picked, and knows where the user can write it down.
-        """
         self._session = session
         self._preferences = preferences
         self._ask, self._work = app_context.push_screen, app_context.run
@@ -58,7 +57,7 @@ class Connector:
         self._choosing = asyncio.Lock()
 
     async def open_session(self, record: "SessionRecord | None") -> None:
-        """Connect and open a session; ask for what is missing."""
+        """Connect and open a session; ask the user for missing settings."""
         self._record = record
         try:
             await self.choose()
@@ -66,7 +65,7 @@ class Connector:
             self._session.asked.set()
 
     async def choose(self) -> None:
-        """Connect with the settings as they are, or let the user choose; raises NotConnected.
+        """Connect with the present settings, or let the user choose; raises NotConnected.
 
         Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
         the session is open must not open a second one.
@@ -122,7 +121,7 @@ class Connector:
         await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models, or write a name. What the endpoint has is remembered."""
+        """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
         from app.ui.screens.setup_screens import ModelScreen
 
         listed: list[ListedModel] = []
@@ -138,7 +137,7 @@ class Connector:
         return name
 
     def model_settings_screen(self, model: "ListedModel") -> "ModelSettingsScreen":
-        """The screen of what is set for a model alone."""
+        """Return the screen of settings for one model."""
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
         runtime = self._session.open_session.runtime
@@ -171,7 +170,7 @@ class Connector:
         await self._open_session(self._record)
 
     async def _write_endpoint(self, missing: str) -> None:
-        """Let the user write a key or an address, and go on with it; who leaves that is asked again."""
+        """Let the user type a key or an address, and continue with it; leaving asks again."""
         from app.config.settings import ConfigError
         from app.ui.screens.setup_screens import EndpointScreen
 

@@ -53,19 +53,18 @@ class ChatAccess(Protocol):
 
 
 class AfterDecision:
-    """Follow-up of decisions: leads the focus back to the composer, lets the model continue."""
+    """Follow-up of decisions: leads the focus back to the composer, lets the model continue.
+
+    Args:
+        review: Where the user decides.
+        session: Whose model hears of it.
+        preferences: Say whether the model goes on by itself.
+        leave: Leads back to the composer.
+    """
 
     def __init__(
         self, review: Review, session: CurrentSession, preferences: Preferences, leave: Callable[[], None]
     ) -> None:
-        """Nothing is decided yet.
-
-        Args:
-            review: where the user decides.
-            session: whose model hears of it.
-            preferences: say whether the model goes on by itself.
-            leave: leads back to the composer.
-        """
         self._review = review
         self._session = session
         self._preferences = preferences
@@ -106,7 +105,7 @@ class AfterDecision:
         return " Your words are on their way to the model."
 
     async def continue_if_wanted(self, proposal: "Proposal", *, asked: bool) -> str:
-        """Let the model go on after an approval if that is wanted; what comes of it, as a sentence.
+        """Let the model continue after an approval if that is wanted; return a sentence about it.
 
         Args:
             proposal: the one that was written last.
@@ -129,7 +128,7 @@ class AfterDecision:
         return " The model goes on."
 
     def handle_update(self, update: "Update") -> None:
-        """Take in what the session says."""
+        """Handle an update of the session."""
         session = self._session.current
         if session is None or not isinstance(update, PhaseChanged) or session.busy:
             return
@@ -191,7 +190,7 @@ class ReviewActions:
         self.outside = ExternalDiffs(review, runtime, app_context)
 
     async def carry_out(self, event: Decided) -> None:
-        """Do what was decided."""
+        """Carry out a decision."""
         await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
@@ -321,7 +320,7 @@ class ReviewActions:
         return await self._chat.attaching.find_images(event.words.mentions, undone)
 
     def _circumstances(self, proposal_id: str) -> "DecisionContext":
-        """What the user has before them of a proposal, for the record."""
+        """Return what the user sees of a proposal, for the record."""
         from app.proposals.values.decision_facts import DecisionContext
 
         state = self._review.state
@@ -338,7 +337,7 @@ class ReviewActions:
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
     ) -> "list[DecisionResult]":
-        """Carry out decisions in their order; the words that go with those that fail are the user's to say again."""
+        """Carry out decisions in order; the words of failed ones are returned to the user."""
         results = []
         for number, event in enumerate(events):
             try:
@@ -400,14 +399,14 @@ class ReviewActions:
         return self._runtime.service.diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
-        """Compute what changed from the version before to this one."""
+        """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import version_diffs
 
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_answers(self, event: review_messages.AnswersWanted) -> None:
-        """Find out what became of the lines that the user commented on."""
+        """Find the effects of the proposal on the lines that the user commented."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
@@ -425,7 +424,7 @@ class ReviewActions:
         await self._chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
-        """Let the user change the proposed text of a file, and put the result in its place."""
+        """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
@@ -515,7 +514,7 @@ class ReviewActions:
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
-        """Say that images are only named to somebody, if any are."""
+        """Report that images are only named to the model, if there are any."""
         if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."

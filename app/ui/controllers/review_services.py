@@ -31,26 +31,25 @@ if TYPE_CHECKING:
 
 
 class SideQuestionActions:
-    """Carries out side questions of the review."""
+    """Carries out side questions of the review.
+
+    Args:
+        review: Where the user asks.
+        session: Whose model is asked.
+        runtime: The open workspace.
+        tell: Shows a line that belongs to no pane.
+    """
 
     def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", tell: Notify) -> None:
-        """Nothing was asked.
-
-        Args:
-            review: where the user asks.
-            session: whose model is asked.
-            runtime: the open workspace.
-            tell: shows a line that belongs to no pane.
-        """
         self._review = review
         self._session = session
         self._runtime = runtime
         self.tell = tell
 
     async def ask(self, event: review_messages.SideQuestionAsked) -> None:
-        """Ask; what comes of it comes as updates of the session.
+        """Ask the question; the answer arrives in updates of the session.
 
-        Whatever stands in the way is raised, and the words are back where they were written.
+        If it fails, the exception is raised and the text is back where it was written.
         """
         try:
             await self._session.wait_until_open()
@@ -61,7 +60,7 @@ class SideQuestionActions:
             raise
 
     def stop(self, event: review_messages.SideQuestionStopped) -> None:
-        """Wait for an answer no longer; the turn that runs goes on.
+        """Stop waiting for an answer; a running turn continues.
 
         One that another window asked for is that window's: here nobody waits for it any more.
         """
@@ -70,29 +69,28 @@ class SideQuestionActions:
             self._review.asking.handle_update(SideDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
-        """Show what the session says of a question."""
+        """Show an update about a side question."""
         match update:
             case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
                 self._review.asking.handle_update(update)
 
     async def load(self, event: review_messages.ThreadsWanted) -> None:
-        """Bring what was asked about a proposal, in whichever session; raises StorageError."""
+        """Load the side questions about a proposal, of any session; raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
             self._review.asking.load_threads(asked)
 
 
 class ReviewChecks:
-    """Checks of one workspace; nothing is loaded or run where none are configured."""
+    """Checks of one workspace; nothing is loaded or run where none are configured.
+
+    Args:
+        review: Where they are shown.
+        runtime: The open workspace, with the checks that are in force.
+        app_context: How work is run and the user is notified or asked.
+    """
 
     def __init__(self, review: Review, runtime: "OpenWorkspace", app_context: AppContext) -> None:
-        """Nothing is run before it is told what waits.
-
-        Args:
-            review: where they are shown.
-            runtime: the open workspace, with the checks that are in force.
-            app_context: How work is run and the user is notified or asked.
-        """
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
@@ -120,17 +118,17 @@ class ReviewChecks:
             self._say_untrusted()
 
     def stop(self, *proposal_ids: str) -> None:
-        """End the checks of what is being decided on."""
+        """Stop the checks of what is being decided."""
         if self._following is not None:
             self._following.stop(proposal_ids)
 
     def run_again(self, proposal_id: str) -> None:
-        """Run those that were not run, or all again."""
+        """Run the checks that were not run, or all again."""
         if self._following is None or not self._following.run_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def run_before_approval(self, event: Approve) -> "tuple[CheckResult, ...]":
-        """Run what is to be run before it is written; gives those that speak against it."""
+        """Run the required checks before an approval; return the results that oppose it."""
         if self._following is None:
             return ()
         return await self._following.run_before_approval(event.proposal_id, event.revision, event.hunks)
@@ -143,7 +141,7 @@ class ReviewChecks:
             await self._following.follow_disk(changes)
 
     async def show_output(self, proposal_id: str) -> None:
-        """Show what they printed."""
+        """Show the output of the checks."""
         from app.ui.screens.checks_screen import ChecksScreen
 
         if (checked := self._review.state.checks.get(proposal_id)) is not None:
@@ -155,7 +153,7 @@ class ReviewChecks:
             await self._following.close()
 
     def _say_untrusted(self) -> None:
-        """That there would be checks, if the user trusted the workspace's file."""
+        """Tell the user that checks are configured in a file of the workspace that is not trusted."""
         proposal = self._review.state.proposal
         if proposal is not None and "check" in self._runtime.configuration.untrusted:
             from app.automation.check_results import ProposalChecks
@@ -226,7 +224,7 @@ class ReviewNotes:
         self._unsaved: dict[str, UnfinishedReview] = {}
 
     def exist(self) -> bool:
-        """Return whether anything was begun; raises StorageError."""
+        """Return whether there are unfinished review notes; raises StorageError."""
         return bool(self._store.settings(_PREFIX))
 
     def load(self) -> "dict[str, UnfinishedReview]":
@@ -240,7 +238,7 @@ class ReviewNotes:
         return found
 
     async def save_soon(self, proposal_id: str, notes: "UnfinishedReview") -> None:
-        """Save what was begun on a proposal, as soon as there is a pause. Raises StorageError."""
+        """Save the unfinished notes on a proposal at the next pause. Raises StorageError."""
         waits = bool(self._unsaved)
         self._unsaved[proposal_id] = notes
         if not waits:

@@ -1,4 +1,4 @@
-"""Shows what the checks of a proposal printed."""
+"""Shows the output of a proposal's checks."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -40,7 +40,6 @@ class ChecksScreen(Dialog[None]):
     """
 
     def __init__(self, checked: ProposalChecks) -> None:
-        """What the checks say of a proposal."""
         super().__init__(classes="-large")
         self._proposal = checked.proposal
         self._lines = list(output_lines(checked))

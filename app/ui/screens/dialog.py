@@ -30,8 +30,11 @@ def display_path(path: Path) -> str:
 class Dialog(ModalScreen[Result | None], Generic[Result]):
     """A screen over the workbench; Escape or a click beside it closes it with None.
 
-    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; whatever
-    is plain text carries the class `text`, which does the same.
+    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; plain text
+    has the class `text`, which does the same.
+
+    Args:
+        classes: Choose its size.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Close")]
@@ -91,7 +94,6 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     """
 
     def __init__(self, *, classes: str | None = None) -> None:
-        """`classes` choose its size."""
         super().__init__(classes=classes)
         self._sight = OnScreenClock()
 
@@ -115,7 +117,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return ()
 
     def say(self, text: str) -> None:
-        """A word in the frame, at the bottom right: how many, what is going on."""
+        """Show a short text in the frame, at the bottom right: a count, or progress."""
         said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
@@ -124,7 +126,8 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.call_after_refresh(self._sight.gain)
 
     def on_key(self, event: events.Key) -> None:
-        """A key that came before the dialog was on the screen answers nothing; what is written in a field is kept.
+        """Ignore a key that came before the dialog was on the screen, and letters of a pasted text, unless a field
+        has the focus.
 
         Nor does a letter that came in one read with others: that is a text.
         """
@@ -192,7 +195,14 @@ class PreviewDialog(Dialog[Result]):
 
 
 class AskScreen(Dialog[bool]):
-    """A yes/no question: `y` means yes, any other way of closing means no."""
+    """A yes/no question: `y` means yes, any other way of closing means no.
+
+    Args:
+        heading: What it is about.
+        question: What would happen, in whole sentences; shown as it is.
+        yes: What `y` does, as a verb.
+        no: What `n` does, as a verb.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
@@ -206,21 +216,13 @@ class AskScreen(Dialog[bool]):
     """
 
     def __init__(self, heading: str, question: str, yes: str, no: str) -> None:
-        """Ask.
-
-        Args:
-            heading: what it is about.
-            question: what would happen, in whole sentences; shown as it is.
-            yes: what `y` does, as a verb.
-            no: what `n` does, as a verb.
-        """
         super().__init__(classes="-small")
         self._heading = heading
         self._question = question
         self._answers = (KeyHint("y", yes), KeyHint("n,escape", no))
 
     def heading(self) -> str:
-        """What it is about."""
+        """Return the subject of the question."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:

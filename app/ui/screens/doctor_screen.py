@@ -45,7 +45,11 @@ _TITLES = {
 
 
 class DoctorScreen(Dialog[bool]):
-    """Findings about the endpoint; the result is True if the next request should use something learned."""
+    """Findings about the endpoint; the result is True if the next request should use something learned.
+
+    Args:
+        endpoint: Examined; what is learned of it goes into the runtime's store.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "again", "Again")]
     HEADING = "Doctor"
@@ -62,7 +66,6 @@ class DoctorScreen(Dialog[bool]):
     """
 
     def __init__(self, runtime: OpenWorkspace, endpoint: Endpoint) -> None:
-        """`endpoint` is examined; what is learned of it goes into the runtime's store."""
         super().__init__(classes="-small")
         self._runtime = runtime
         self._endpoint = endpoint
@@ -70,7 +73,7 @@ class DoctorScreen(Dialog[bool]):
         self._learned = False
 
     def body(self) -> Iterable[Widget]:
-        """Address, findings, what follows."""
+        """Yield address, findings and consequences."""
         address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
         with VerticalScroll():
             yield Static(Content(address), id="doctor-address", classes="text quiet")

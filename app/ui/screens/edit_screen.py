@@ -24,7 +24,7 @@ class EditorAccess(Protocol):
     """Opens the user's own editor."""
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text; returns it as saved."""
+        """Let the user edit a text; return it as saved."""
         ...
 
 
@@ -35,7 +35,17 @@ def proposed_text(diff: "FileDiff", *, before: bool = False) -> str:
 
 
 class EditScreen(Dialog[bool]):
-    """Editor of a proposed text; the result is True if a changed text was saved into the proposal."""
+    """Editor of a proposed text; the result is True if a changed text was saved into the proposal.
+
+    Args:
+        proposal_id: The proposal.
+        path: The file in it.
+        text: What it would write now.
+        save: Puts another text in its place; raises ProposalError or StorageError.
+        editor: The user's own.
+        line: Where the cursor begins, from 0.
+        vim: Whether the user wants vim's keys.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", priority=True),
@@ -61,17 +71,6 @@ class EditScreen(Dialog[bool]):
         line: int = 0,
         vim: bool = False,
     ) -> None:
-        """Make the screen.
-
-        Args:
-            proposal_id: the proposal.
-            path: the file in it.
-            text: what it would write now.
-            save: puts another text in its place; raises ProposalError or StorageError.
-            editor: the user's own.
-            line: where the cursor begins, from 0.
-            vim: whether the user wants vim's keys.
-        """
         super().__init__(classes="-large")
         self._proposal_id = proposal_id
         self._path = path
@@ -120,7 +119,7 @@ class EditScreen(Dialog[bool]):
     @on(CodeEditor.Changed)
     @on(CodeEditor.SelectionChanged)
     def _tell_place(self) -> None:
-        """Where the cursor is, and whether there is anything to save."""
+        """Show the cursor's position, and whether there is anything to save."""
         mode = self.query_one(CodeEditor).mode
         self.say(f"{f'{mode} · ' if mode else ''}{self.place_words()}")
 
@@ -156,7 +155,7 @@ class EditScreen(Dialog[bool]):
         await self.edit_outside()
 
     async def edit_outside(self) -> None:
-        """Have the text edited in the user's own editor, and take it back."""
+        """Edit the text in the user's own editor, and take the result."""
         area = self.query_one(CodeEditor)
         try:
             text = await self._editor.edit(area.source, name=self._path)

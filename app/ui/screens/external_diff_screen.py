@@ -64,11 +64,11 @@ class ExternalDiffScreen(Dialog[None]):
         self._run = run
 
     def heading(self) -> str:
-        """What it is of."""
+        """Return the file's name."""
         return self._about
 
     def body(self) -> Iterable[Widget]:
-        """The text, and where one types what is looked for."""
+        """Yield the text and the search field."""
         yield TextView()
         yield SearchBar()
 
@@ -97,7 +97,7 @@ class ExternalDiffScreen(Dialog[None]):
         self._load()
 
     def action_search(self) -> None:
-        """Let the user type what is looked for."""
+        """Open the search field."""
         self.query_one(SearchBar).open()
 
     def action_match(self, by: int) -> None:
@@ -120,16 +120,15 @@ class ExternalDiffScreen(Dialog[None]):
 
 
 class ExternalDiffs:
-    """Runs the configured diff program and opens the screen with its output."""
+    """Runs the configured diff program and opens the screen with its output.
+
+    Args:
+        review: Offers the key.
+        runtime: The open workspace.
+        app_context: How work is run and the user is notified or asked.
+    """
 
     def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:
-        """Know nothing yet.
-
-        Args:
-            review: offers the key.
-            runtime: the open workspace.
-            app_context: How work is run and the user is notified or asked.
-        """
         self._review = review
         self._runtime = runtime
         self._app_context = app_context

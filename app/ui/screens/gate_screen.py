@@ -33,7 +33,6 @@ class GateScreen(Dialog[tuple[str, int | None]]):
     """
 
     def __init__(self, kind: str, steps: int) -> None:
-        """The policy now."""
         super().__init__(classes="-small")
         numbers = sorted({*_STEPS, steps}) if kind == "chain" else list(_STEPS)
         self._choices: list[tuple[str, int | None]] = [("every-edit", None), *(("chain", one) for one in numbers)]

@@ -47,7 +47,12 @@ _FRAME = 7
 
 
 class HelpScreen(Dialog[None]):
-    """All actions, searchable."""
+    """All actions, searchable.
+
+    Args:
+        keymap: The user's keys, by action id.
+        own: The user's own commands.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1", "leave", "Close", show=False)]
     HEADING = "Help"
@@ -66,7 +71,6 @@ class HelpScreen(Dialog[None]):
     """
 
     def __init__(self, keymap: Mapping[str, str], own: CommandCatalogue) -> None:
-        """`keymap` is the user's, by action id; `own` are the user's own commands."""
         super().__init__()
         self._keymap = keymap
         self._own = own
@@ -86,7 +90,7 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
-        """Show what matches."""
+        """Show the matching entries."""
         self._show(event.value, self.app.size.width)
         self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 

@@ -89,7 +89,7 @@ def current_values(
 
 
 class _Origins:
-    """Where the user or the workspace says something."""
+    """Where the user or the workspace configures a setting."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings) -> None:
         self._runtime = runtime
@@ -100,7 +100,7 @@ class _Origins:
             self.file = {}
 
     def of_table(self, path: Sequence[str]) -> str:
-        """Where a table for this model says it; empty if none does."""
+        """Return the file in which a table for this model has the setting; empty if none does."""
         tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
         for name in matching_patterns(self._settings.model, tables):
             if _inside(tables[name], path) is None:
@@ -110,7 +110,7 @@ class _Origins:
         return ""
 
     def of_general(self, path: Sequence[str], value: Any) -> str:
-        """Where it is set for all models."""
+        """Return the file that has the setting for all models."""
         origin = self._runtime.origin_of(path[0])
         same = _inside(self.file, path) == value or path[0] in ("price", "request")
         if origin == self._runtime.dirs.config_file.name:
@@ -119,7 +119,7 @@ class _Origins:
 
 
 class _Known:
-    """What is known where nobody has said anything."""
+    """Known values for settings that nobody has configured."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
         address = parse_address(base_url_of(settings)).url
@@ -147,7 +147,7 @@ class _Known:
 
 
 def _inside(table: Any, path: Sequence[str]) -> Any:
-    """What is in tables below each other; None if it is not there."""
+    """Return the value at a path of nested tables; None if it is missing."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
     return table
@@ -180,7 +180,14 @@ _TITLE, _ORIGIN, _FRAME = 18, 22, 6
 
 
 class ModelSettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing.
+
+    Args:
+        model: With what the endpoint's list says of it.
+        preferences: What is in force.
+        runtime: Says where each comes from.
+        renew: Connects anew with these settings.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,right,l", "turn(1)", "Next value", show=False),
@@ -204,14 +211,6 @@ class ModelSettingsScreen(ValuesDialog):
         runtime: "OpenWorkspace",
         renew: "Callable[[Settings], None]",
     ) -> None:
-        """Show what holds for a model.
-
-        Args:
-            model: with what the endpoint's list says of it.
-            preferences: what is in force.
-            runtime: says where each comes from.
-            renew: connects anew with these settings.
-        """
         super().__init__()
         self._model = model
         self._preferences = preferences
@@ -259,7 +258,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means."""
+        """Explain the setting under the cursor."""
         event.stop()
         row = self._row
         # The list drawn anew tells of the same row again, which would hide what came of a change.
@@ -291,7 +290,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._change(row, row.choices[at % len(row.choices)])
 
     def action_take_back(self) -> None:
-        """Leave the setting to what is general or known."""
+        """Remove the model's own setting."""
         if self.writing:
             return
         row, fact = self._row, self._facts[self._row.path]
@@ -302,7 +301,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._row, event.value.strip()
         try:
@@ -335,7 +334,7 @@ class ModelSettingsScreen(ValuesDialog):
 
 
 def _read(row: ModelSettingRow, text: str) -> Any:
-    """The value in what was written; raises ValueError, whose message says how to write it."""
+    """Return the value of an entered text; raises ValueError with a message that says how to write it."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
             raise ValueError(f"{row.title} takes a number.")

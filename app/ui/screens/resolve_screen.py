@@ -23,7 +23,17 @@ Answer = str | ConflictSide
 
 
 class ResolveScreen(EditScreen):
-    """Editor of conflicts; the result is True if a resolution was saved into the proposal."""
+    """Editor of conflicts; the result is True if a resolution was saved into the proposal.
+
+    Args:
+        conflict: The file.
+        save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceSeen if
+            something else is there now, other ProposalErrors or StorageError.
+        again: Gives the conflict as it is now, with the user's text merged in if there is one.
+        editor: The user's own.
+        unsaved: The user's text, if the conflict is with that.
+        vim: Whether the user wants vim's keys.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "choose('proposed')", "Proposed"),
@@ -54,17 +64,6 @@ class ResolveScreen(EditScreen):
         unsaved: UnsavedText | None = None,
         vim: bool = False,
     ) -> None:
-        """Make the screen.
-
-        Args:
-            conflict: the file.
-            save: puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceSeen if
-                something else is there now, other ProposalErrors or StorageError.
-            again: gives the conflict as it is now, with the user's text merged in if there is one.
-            editor: the user's own.
-            unsaved: the user's text, if the conflict is with that.
-            vim: whether the user wants vim's keys.
-        """
 
         def save_text(text: str) -> Awaitable[None]:
             return save(text, self._conflict.disk)
@@ -113,7 +112,7 @@ class ResolveScreen(EditScreen):
         return self._side is not None or self._unsaved is not None or super().changed
 
     def place_words(self) -> str:
-        """How many conflicts are open."""
+        """Return how many conflicts are open."""
         if self._conflict.whole:
             labels = self._conflict.labels
             taken = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
@@ -158,7 +157,7 @@ class ResolveScreen(EditScreen):
         self._area.step(by)
 
     def action_type(self) -> None:
-        """Let the keys write into the text."""
+        """Let keys type into the text."""
         if self._conflict.whole:
             self.say("take one side; once saved, it can be edited")
             return
@@ -201,7 +200,7 @@ class ResolveScreen(EditScreen):
         self.dismiss(True)
 
     def _answer(self) -> Answer | None:
-        """What the user has made of it; None, with a line that says why, if it is not done."""
+        """Return the user's resolution; None, with a message, if it is not complete."""
         if self._conflict.whole:
             if self._side is None:
                 self._notice("Not saved: take one side first.")
@@ -251,7 +250,7 @@ class ResolveScreen(EditScreen):
         self._tell_place()
 
     def _notice(self, text: str = "") -> None:
-        """Say something in the place of why the file is in conflict, or that again."""
+        """Show a notice in place of the reason for the conflict, or the reason again."""
         self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
 
     def _why(self) -> Content:

@@ -56,7 +56,6 @@ class SearchScreen(PreviewDialog[SearchHit]):
     )
 
     def __init__(self, search: SessionSearch, words: str = "") -> None:
-        """Search for `words` to begin with."""
         super().__init__()
         self._search = search
         self._words = words
@@ -64,7 +63,7 @@ class SearchScreen(PreviewDialog[SearchHit]):
         """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
 
     def search_list(self) -> SearchList:
-        """What is found is what is listed."""
+        """Return the list of results."""
         return SearchList("Search all sessions", empty=_WHAT_FOR, unmatched="Nowhere.", asks=True)
 
     def on_mount(self) -> None:
@@ -100,7 +99,7 @@ class SearchScreen(PreviewDialog[SearchHit]):
 
     @on(SearchList.Highlighted)
     def look(self, event: SearchList.Highlighted) -> None:
-        """Show what is said there."""
+        """Show the selected event."""
         if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
             self.show_preview(_preview(found, self._words))
 
@@ -138,7 +137,7 @@ def _part(text: str, words: str, length: int, before: int) -> str:
 
 
 def _marked(text: str, words: str) -> Content:
-    """The text with the words underlined wherever they stand."""
+    """Return the text with all occurrences of the words underlined."""
     shown = escape_unsafe(text)
     content = Content(shown)
     for place in _places(shown, words):
@@ -147,7 +146,7 @@ def _marked(text: str, words: str) -> Content:
 
 
 def _places(text: str, words: str) -> Iterator[re.Match[str]]:
-    """Where what was typed stands in the text, word by word."""
+    """Yield the occurrences of the typed words in the text."""
     return re.finditer("|".join(map(re.escape, _parts(words))), text, re.IGNORECASE)
 
 

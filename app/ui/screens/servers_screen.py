@@ -36,7 +36,14 @@ _WRONG = "That is not where this sign-in ends."
 
 
 class SignInScreen(Dialog[bool]):
-    """Waits for an OAuth sign-in; the result is True once it has ended in any way."""
+    """Waits for an OAuth sign-in; the result is True once it has ended in any way.
+
+    Args:
+        server: Its name.
+        invitation: Where to sign in.
+        opened: The browser was told of it.
+        environment: Says whether the user is on another machine.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+y", "copy", "Copy the address", priority=True)]
     KEYS = (
@@ -55,14 +62,6 @@ class SignInScreen(Dialog[bool]):
     def __init__(
         self, server: str, invitation: SignInRequest, *, opened: bool, environment: Mapping[str, str]
     ) -> None:
-        """Invite the user.
-
-        Args:
-            server: its name.
-            invitation: where to sign in.
-            opened: the browser was told of it.
-            environment: says whether the user is on another machine.
-        """
         super().__init__(classes="-small")
         self._server = server
         self._invitation = invitation
@@ -70,11 +69,11 @@ class SignInScreen(Dialog[bool]):
         self._forwarding = ssh_forwarding_command(invitation.port, environment)
 
     def heading(self) -> str:
-        """To what."""
+        """Return the server's name."""
         return f"Sign in to {self._server}"
 
     def body(self) -> Iterable[Widget]:
-        """The address, what to do where the browser is elsewhere, and the field."""
+        """Yield the address, instructions for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
@@ -87,7 +86,7 @@ class SignInScreen(Dialog[bool]):
         yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
 
     def on_mount(self) -> None:
-        """What is pasted goes to the field."""
+        """Focus the field, so that a pasted address goes there."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
@@ -143,7 +142,6 @@ class ServersScreen(PreviewDialog[None]):
     )
 
     def __init__(self, served: McpManager) -> None:
-        """Whose servers."""
         super().__init__()
         self._served = served
         self._log = False
@@ -153,7 +151,7 @@ class ServersScreen(PreviewDialog[None]):
         return SearchList("Search servers and tools", empty=_NONE)
 
     def on_mount(self) -> None:
-        """Show them, and what changes."""
+        """Show the servers and follow their changes."""
         self._follow()
 
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
@@ -254,7 +252,7 @@ class ServersScreen(PreviewDialog[None]):
         return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:
-        """Show its log in the place of its tools, or the tools again."""
+        """Toggle between the log and the tools of the server."""
         self._log = not self._log
         self._look()
 

@@ -32,7 +32,11 @@ _LOOK_BACK = 400
 
 
 class SessionScreen(PreviewDialog[SessionRecord]):
-    """The sessions of the workspace: pinned ones first, then the latest."""
+    """The sessions of the workspace: pinned ones first, then the latest.
+
+    Args:
+        current: The id of the open session.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "delete", "Delete", priority=True),
@@ -51,7 +55,6 @@ class SessionScreen(PreviewDialog[SessionRecord]):
     )
 
     def __init__(self, store: SessionStore, current: str) -> None:
-        """`current` is the id of the open session."""
         super().__init__()
         self._store = store
         self._current = current
@@ -132,7 +135,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
 
     @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
     async def action_pin(self) -> None:
-        """Have the session under the cursor stay, whatever is pruned, or no longer."""
+        """Pin the session under the cursor, so that pruning keeps it, or unpin it."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
             await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
 
@@ -154,13 +157,16 @@ class SessionScreen(PreviewDialog[SessionRecord]):
 
 
 class TitleScreen(Dialog[str]):
-    """Edits the title of a session."""
+    """Edits the title of a session.
+
+    Args:
+        title: The present one.
+    """
 
     HEADING = "Title"
     KEYS = (KeyHint("enter", "keep"), KeyHint("escape", "leave as it is"))
 
     def __init__(self, title: str) -> None:
-        """`title` is the present one."""
         super().__init__(classes="-small")
         self._title = title
 

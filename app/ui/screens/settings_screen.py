@@ -19,7 +19,7 @@ from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
-from app.tools.base.tool_form import ToolForm, load_form
+from app.tools.base.command_forms import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, display_path
 from app.ui.screens.values_dialog import ValuesDialog
 from widgets.common.key_hints import KeyHint
@@ -49,7 +49,6 @@ class AllowedCommandsScreen(Dialog[None]):
     DEFAULT_CSS = "AllowedCommandsScreen > #dialog { height: 20; }"
 
     def __init__(self, store: AllowedCommandStore) -> None:
-        """Where they are kept."""
         super().__init__()
         self._store = store
 
@@ -103,7 +102,7 @@ class ModelConnector(Protocol):
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models; returns None if they choose none."""
+        """Let the user choose among the endpoint's models; return None if they choose none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,15 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 
 
 class SettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing."""
+    """A list of settings; Enter toggles one or opens it for writing.
+
+    Args:
+        preferences: The settings in force.
+        runtime: Says where each comes from.
+        connector: Connects with another endpoint or model.
+        work: Runs that.
+        pick_theme: Lets the user choose a theme.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space,right,l", "turn(1)", "Next value", show=False),
@@ -185,15 +192,6 @@ class SettingsScreen(ValuesDialog):
         work: "RunWork",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
-        """Show the settings in force.
-
-        Args:
-            preferences: they.
-            runtime: says where each comes from.
-            connector: connects with another endpoint or model.
-            work: runs that.
-            pick_theme: lets the user choose a theme.
-        """
         super().__init__()
         self._preferences = preferences
         self._runtime = runtime
@@ -246,7 +244,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def explain(self, event: OptionList.OptionHighlighted) -> None:
-        """Say what the setting under the cursor means, where the list has no room for it."""
+        """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
         if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
@@ -301,7 +299,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(Input.Submitted, "#setting-field")
     def take(self, event: Input.Submitted) -> None:
-        """Save what was written."""
+        """Save the entered value."""
         event.stop()
         row, text = self._writing, event.value.strip()
         value: Any = text or None

@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 
 class ModelScreen(Dialog[str]):
-    """A list of model names; a typed name counts too, since not every endpoint lists all its models."""
+    """A list of model names; a typed name counts too, since not every endpoint lists all its models.
+
+    Args:
+        load: Asks the endpoint for its models; may raise RequestError.
+        address: The endpoint, to say whose models these are.
+        current: The model in use.
+        settings_of: Makes the screen of what is set for a model alone.
+    """
 
     HEADING = "Model"
     # Over the field's own key, which End is too.
@@ -59,14 +66,6 @@ class ModelScreen(Dialog[str]):
         current: str,
         settings_of: Callable[[ListedModel], Screen[None]],
     ) -> None:
-        """Make the picker.
-
-        Args:
-            load: asks the endpoint for its models; may raise RequestError.
-            address: the endpoint, to say whose models these are.
-            current: the model in use.
-            settings_of: makes the screen of what is set for a model alone.
-        """
         super().__init__()
         self._settings_of = settings_of
         self._listed: dict[str, ListedModel] = {}
@@ -75,7 +74,7 @@ class ModelScreen(Dialog[str]):
         self._current = current
 
     def body(self) -> Iterable[Widget]:
-        """Whose models, and the list."""
+        """Yield the endpoint's name and the list."""
         yield Static(
             Content(f"Asking {escape_unsafe(self._address, keep='')} …"), id="model-state", classes="text quiet"
         )
@@ -145,6 +144,11 @@ class EndpointScreen(Dialog[bool]):
     """Asks for a key, an address, or both; the result is True once they are saved.
 
     A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
+
+    Args:
+        settings: Those in force.
+        config_file: Where the settings are kept.
+        save: Keeps them there; raises ConfigError.
     """
 
     HEADING = "Set up a model"
@@ -161,13 +165,6 @@ class EndpointScreen(Dialog[bool]):
     """
 
     def __init__(self, settings: "Settings", config_file: Path, save: Callable[[Changes], None]) -> None:
-        """Nothing is written yet.
-
-        Args:
-            settings: those in force.
-            config_file: where the settings are kept.
-            save: keeps them there; raises ConfigError.
-        """
         super().__init__(classes="-small")
         self._settings = settings
         self._config_file = config_file
@@ -215,7 +212,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Changed)
     def show_host(self) -> None:
-        """Say where requests would go, and the key with them."""
+        """Show the host to which requests and the key would go."""
         from app.runtime.model_connection import base_url_of
 
         changes = self._changes
@@ -226,7 +223,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Submitted)
     def keep(self) -> None:
-        """Keep what is written."""
+        """Save what was entered."""
         changes = self._changes
         if fault := self._fault(changes):
             self._say(fault, problem=True)
@@ -262,6 +259,10 @@ class SetupScreen(Dialog[tuple[str, str]]):
     """Offers local servers that answer, an address or key to write, and the demo.
 
     Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
+
+    Args:
+        missing: Says in one line what is not set up.
+        picked_before: Tells which model was picked at an address the last time.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "look", "Look again")]
@@ -281,12 +282,6 @@ class SetupScreen(Dialog[tuple[str, str]]):
     """
 
     def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
-        """Nothing is looked for yet.
-
-        Args:
-            missing: says in one line what is not set up.
-            picked_before: tells which model was picked at an address the last time.
-        """
         super().__init__(classes="-small")
         self._missing = missing
         self._picked_before = picked_before

@@ -17,7 +17,12 @@ from widgets.common.key_hints import KeyHint
 
 
 class SkillsScreen(Dialog[None]):
-    """A read-only list of skills."""
+    """A read-only list of skills.
+
+    Args:
+        skills: As their files are now.
+        told: Those that the model of the open session knows; None without a session.
+    """
 
     HEADING = "Skills"
     KEYS = (KeyHint("up,down,pageup,pagedown", "scroll"), KeyHint("escape", "close"))
@@ -29,18 +34,12 @@ class SkillsScreen(Dialog[None]):
     """
 
     def __init__(self, skills: Skills, told: Skills | None) -> None:
-        """All that there are.
-
-        Args:
-            skills: as their files are now.
-            told: those that the model of the open session knows; None without a session.
-        """
         super().__init__(classes="-small")
         self._skills = skills
         self._told = told
 
     def body(self) -> Iterable[Widget]:
-        """Each with its description, then what is wrong."""
+        """Yield each skill with its description, then the errors."""
         yield Static(_summary(self._skills, self._told), classes="text quiet")
         with VerticalScroll():
             for skill in self._skills.by_name.values():

@@ -20,7 +20,7 @@ from app.text.deceiving_text import find_deceptive
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog
 from app.workspace import trust
-from app.workspace.paths import WorkspaceError
+from app.workspace.path_rules import WorkspaceError
 from widgets.common.key_hints import KeyHint
 
 
@@ -91,7 +91,6 @@ class TrustScreen(Dialog[bool]):
     """
 
     def __init__(self, examined: TrustSubject) -> None:
-        """What `read_trust_subject` found."""
         super().__init__(classes="-small")
         self._examined = examined
 
@@ -104,7 +103,7 @@ class TrustScreen(Dialog[bool]):
         return (KeyHint("y", "trust exactly this text"), KeyHint("n,escape", "not now"))
 
     def body(self) -> Iterable[Widget]:
-        """The file, and what it would do."""
+        """Yield the file and its effects."""
         found = self._examined
         if found.problem:
             yield Static(
@@ -146,7 +145,7 @@ class TrustScreen(Dialog[bool]):
 
 
 def describe_effects(found: TrustSubject) -> Content:
-    """Return what is in force, what trust would add, and what no workspace may set."""
+    """Return the settings in force, those that trust would add, and those that no workspace may set."""
     never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
     free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
     held = [key for key in found.values if key not in never and key not in free]

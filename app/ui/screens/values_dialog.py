@@ -31,7 +31,7 @@ class ValuesDialog(Dialog[None]):
 
     @property
     def narrow(self) -> bool:
-        """Whether there is no room for words beside a value; they are said below then."""
+        """Return whether there is no room for words beside a value; they are shown below then."""
         return self.app.size.width < WIDTH_WITH_HELP
 
     @property
@@ -40,7 +40,7 @@ class ValuesDialog(Dialog[None]):
         return self.query_one("#setting-field", Input).display
 
     def open_field(self, text: str, placeholder: str, keys: str) -> None:
-        """Let the user write, beginning with a text; `keys` says what ends it."""
+        """Open the field with a text; `keys` names the keys that close it."""
         field = self.query_one("#setting-field", Input)
         field.value = text
         field.placeholder = placeholder
@@ -62,7 +62,7 @@ class ValuesDialog(Dialog[None]):
             self.dismiss(None)
 
     def tell(self, text: str, *, problem: bool = False) -> None:
-        """Say what came of it, or what is meant."""
+        """Show a result or a hint."""
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")
         state.set_class(not problem, "quiet")

@@ -27,7 +27,7 @@ _QUIET = "$foreground 65%"
 
 @dataclass(frozen=True, slots=True)
 class UnreviewedFiles:
-    """What is to be reviewed of a branch."""
+    """Changes of the branch that no review covers."""
 
     base: str
     """The commit before the branch."""
@@ -36,7 +36,8 @@ class UnreviewedFiles:
 
 
 class VerifyScreen(Dialog[UnreviewedFiles]):
-    """The commits that HEAD has and its upstream has not; the result is what the user wants to review of them."""
+    """Shows the commits of the branch that its upstream lacks; the result is the files that the user wants to
+    review."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "review", "Review")]
     HEADING = "Verify"
@@ -53,7 +54,6 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
     """
 
     def __init__(self, root: Path) -> None:
-        """Verify the branch of the repository around `root`."""
         super().__init__(classes="-small")
         self._root = root
         self._unreviewed: UnreviewedFiles | None = None
@@ -70,7 +70,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         self._verify()
 
     def action_review(self) -> None:
-        """Close, and have what is not covered staged, to be kept or taken back."""
+        """Close the screen and stage the uncovered changes, to be kept or reverted."""
         if self._unreviewed is not None:
             self.dismiss(self._unreviewed)
 

@@ -48,7 +48,6 @@ class WireScreen(Dialog[None]):
     """
 
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
-        """The request to show, and what the ladder decided in its turn."""
         super().__init__(classes="-large")
         self._moves = moves
         self._body = arrange_body(request.body())
@@ -87,7 +86,7 @@ class WireScreen(Dialog[None]):
         self._go_to_heading(0)
 
     def action_decisions(self) -> None:
-        """Go to what was decided in the turn."""
+        """Go to the decisions of the turn."""
         self._go_to_heading(-1)
 
     def _go_to_heading(self, which: int) -> None:
@@ -148,7 +147,7 @@ def _without_bytes(value: Any) -> Any:
 
 
 def _bytes_left_out(text: str) -> str:
-    """Base64, with a data URL's head or alone, as what it comes to."""
+    """Return Base64 data, with or without the head of a data URL, as its size."""
     head, comma, data = text.rpartition(",")
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 

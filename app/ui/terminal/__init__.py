@@ -1,1 +1,1 @@
-"""What the app has to do with the terminal besides drawing."""
+"""Dealings with the terminal besides drawing."""

@@ -1,4 +1,4 @@
-"""Calls the user back to a terminal that does not have the focus: by bell, or by a desktop notification.
+"""Calls the user back to a terminal without the focus: by bell, or by a desktop notification.
 
 A terminal that knows OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turns
 the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest: for consoles that
@@ -36,7 +36,7 @@ def keys_of(lines: str) -> Iterator[events.Key]:
 
 
 def _name(letter: str) -> str:
-    """What Textual calls its key."""
+    """Return Textual's name of the key."""
     if letter.isalnum():
         return letter
     name = unicodedata.name(letter, letter).lower().replace("-", "_").replace(" ", "_")
@@ -54,7 +54,7 @@ def desktop_notification(title: str, text: str) -> str:
 
 
 def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
-    """The bytes that call for attention, by `bell` or `desktop`, in the terminal that the environment tells of."""
+    """Return the bytes of a `bell` or `desktop` notification for the terminal of this environment."""
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
         return "\a"

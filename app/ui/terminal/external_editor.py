@@ -16,7 +16,7 @@ from app.ui.terminal.attention import Attention
 
 
 class EditorFailed(Exception):
-    """There is no editor, or it did not do; the message is one line that says what to set."""
+    """There is no editor, or it failed; the message is one line that says what to set."""
 
 
 def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]:
@@ -36,7 +36,15 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 
 
 class ExternalEditor:
-    """The user's editor, for one app."""
+    """The user's editor, for one app.
+
+    Args:
+        app: Sleeps meanwhile.
+        attention: Does not call meanwhile.
+        configured: The editor's command as it is set, if it is.
+        folder: Where it runs.
+        environment: Has it else.
+    """
 
     def __init__(
         self,
@@ -46,15 +54,6 @@ class ExternalEditor:
         folder: Path,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """An editor for the texts of an app.
-
-        Args:
-            app: sleeps meanwhile.
-            attention: does not call meanwhile.
-            configured: the editor's command as it is set, if it is.
-            folder: where it runs.
-            environment: has it else.
-        """
         self._app = app
         self._attention = attention
         self._configured = configured
@@ -62,7 +61,7 @@ class ExternalEditor:
         self._environment = environment
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text in a file of that name; returns it as saved.
+        """Let the user edit a text in a file with this name; return it as saved.
 
         Raises:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.

@@ -1,4 +1,4 @@
-"""An app that fits its terminal: the palette, what may be sent to it, and how it calls for attention."""
+"""An app fitted to its terminal: the palette, safe output, and calls for attention."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ class UnsafeTextFilter(LineFilter):
 
 
 class _Together(LineFilter):
-    """Several filters, each applied to what the one before it left: a row is made anew once and not for each."""
+    """Applies several filters in turn, so that a row is rebuilt once."""
 
     def __init__(self, filters: Sequence[LineFilter]) -> None:
         super().__init__()
@@ -58,7 +58,6 @@ class FittedApp(OrderedApp):
     """Textual's hooks for the terminal, filled."""
 
     def __init__(self, theme: Theme) -> None:
-        """The theme is that of the first picture."""
         _free_strips_at_once()
         self.attention = Attention()
         self._first_theme = theme
@@ -104,7 +103,7 @@ class FittedApp(OrderedApp):
 
     @cached_property
     def _line_filters(self) -> list[LineFilter]:
-        """The filter that lets no control character through to the terminal, and the one for its palette."""
+        """Return the filter that removes control characters, and the one for the palette."""
         filters: list[LineFilter] = [UnsafeTextFilter()]
         if self._has_palette:
             from app.ui.themes.palette_filter import PaletteFilter
@@ -114,7 +113,7 @@ class FittedApp(OrderedApp):
 
 
 def _join_reads(driver: type[Driver]) -> None:
-    """Exchange the parser of a driver's module for one that marks keys; a driver without one reads no terminal."""
+    """Replace the parser of a driver's module by one that marks keys read together."""
     module: Any = sys.modules[driver.__module__]
     parser = getattr(module, "XTermParser", None)
     if parser is None or getattr(parser, "joins", False):

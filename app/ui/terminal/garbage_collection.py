@@ -41,7 +41,8 @@ def pause() -> None:
 
 
 def go_on() -> None:
-    """Collect again if it was paused, and never look again at what there is by now (https://docs.python.org/3/library/gc.html#gc.freeze).
+    """Collect again if it was paused, without ever looking at present objects again
+    (https://docs.python.org/3/library/gc.html#gc.freeze).
 
     From then on all garbage is collected whenever nothing happens in the running event loop.
     """
@@ -81,7 +82,7 @@ def _young_collections() -> int:
 
 
 def _collect() -> None:
-    """Collect all garbage among what is not frozen; if that took long, freeze what has survived.
+    """Collect all garbage among objects that are not frozen; freeze the survivors if that took long.
 
     Rich keeps the widths of the last 4,096 texts that were measured, with the texts. Most are lines of the status bar
     that differ by one figure, and are never measured again: 12 kB a turn. They are dropped, too.
@@ -95,7 +96,7 @@ def _collect() -> None:
 
 
 class _FreeMemory:
-    """What the C library holds free, as far as it is glibc, which keeps the most of it unless it is asked.
+    """Returns memory that glibc holds free to the system.
 
     See mallinfo2(3) and malloc_trim(3). musl gives memory back by itself, and a glibc before 2.33 does not say how
     much is free.

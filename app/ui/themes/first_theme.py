@@ -66,7 +66,7 @@ def _theme(name: str, users: Path) -> Theme | None:
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
-    """What is in a file; a link is followed unless it came with a workspace."""
+    """Return the content of a theme file; a link is followed unless it came with a workspace."""
     try:
         content, _ = read_file(path, _LARGEST) if foreign else read_file(os.path.realpath(path), _LARGEST_OWN)
         return parse_toml(content)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.agent.executor import Stopwatch
 from app.agent.interventions import nudge_instruction
 from app.agent.ladder import LastStep
 from app.agent.turn_state import TurnState, response_shape
@@ -23,6 +24,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.proposals.values.decision_facts import FileStat
+from app.tools.base.contract import Confirmation, ConfirmationAnswer
 
 READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
 START = TurnStarted(cause="message")
@@ -162,3 +164,24 @@ def test_nudges_count_in_a_row() -> None:
 def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:
     turn = after(AssistantMessage(text="half", state="discarded"))
     assert (turn.responses, turn.last, turn.last_message) == (1, LastStep.USER, None)
+
+
+async def test_the_wait_for_the_user_is_not_work() -> None:
+    now = [10.0]
+    watch = Stopwatch(lambda: now[0])
+
+    async def answered_late(_: Confirmation) -> ConfirmationAnswer:
+        now[0] += 60
+        return ConfirmationAnswer(allowed=True)
+
+    async def never_answered(_: Confirmation) -> ConfirmationAnswer:
+        now[0] += 30
+        raise TimeoutError
+
+    question = Confirmation("command", "Run a command?", "make", ".")
+    now[0] += 1
+    assert (await watch.exclude_waiting(answered_late)(question)).allowed
+    now[0] += 2
+    with pytest.raises(TimeoutError):
+        await watch.exclude_waiting(never_answered)(question)
+    assert (watch.working_seconds, watch.waited) == (3.0, 90.0)

@@ -37,7 +37,7 @@ from app.conversation.events import (
 )
 from app.images.image import Image
 from app.llm.values.profile import Profile
-from app.llm.wires.items import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
+from app.llm.wires.wire import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.unit.conversation.validity import Rules
 

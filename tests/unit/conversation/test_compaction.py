@@ -14,6 +14,7 @@ from app.conversation.events import (
     ProposalStaged,
     Pruned,
     Question,
+    RequestSent,
     ToolCall,
     ToolResult,
     TurnEnded,
@@ -33,8 +34,9 @@ from app.conversation.payload.compaction_plan import (
 )
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.token_count import TokenMeter
+from app.conversation.payload.token_count import TokenMeter, text_tokens
 from app.llm.values.profile import Profile
+from app.llm.values.types import Payload, Usage
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 from tests.unit.conversation.validity import violations
@@ -295,3 +297,43 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
     assert TokenMeter().count_tokens(payload) < size(log.events) / 10
+
+
+PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
+
+
+def counted(meter: TokenMeter, prompt_tokens: int) -> None:
+    meter.apply(RequestSent(estimated_tokens=meter.count_tokens(PAYLOAD)))
+    meter.apply(AssistantMessage(text="x", usage=Usage(prompt_tokens=prompt_tokens)))
+
+
+def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
+    meter = TokenMeter()
+    for _ in range(5):
+        counted(meter, 2_000)
+        assert meter.count_tokens(PAYLOAD) == pytest.approx(2_000, rel=0.01)
+    counted(meter, 1_000)
+    assert meter.count_tokens(PAYLOAD) == pytest.approx(1_000, rel=0.01)
+
+
+def test_a_count_that_cannot_be_true_is_not_believed() -> None:
+    meter = TokenMeter()
+    counted(meter, 10)
+    assert meter.count_tokens(PAYLOAD) >= TokenMeter().count_tokens(PAYLOAD) / 2 - 1
+
+
+def test_a_missing_count_changes_nothing() -> None:
+    meter = TokenMeter()
+    meter.apply(RequestSent(estimated_tokens=100))
+    meter.apply(AssistantMessage(text="x"))
+    assert meter.factor == 1.0
+
+
+def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
+    with_tools = Payload(PAYLOAD.messages, [{"type": "function", "function": {"name": "x" * 400}}])
+    assert TokenMeter().count_tokens(with_tools) > TokenMeter().count_tokens(PAYLOAD) + 100
+    named = Payload([{**PAYLOAD.messages[0], "role": "r" * 400}], [])
+    assert TokenMeter().count_tokens(named) == TokenMeter().count_tokens(PAYLOAD), (
+        "who speaks is in what each message costs"
+    )
+    assert text_tokens("漢" * 100) > 2 * text_tokens("a" * 100)

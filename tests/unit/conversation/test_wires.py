@@ -1,6 +1,7 @@
 """What holds for the request of every log on every wire, also where the session has changed its wire or model."""
 
 import json
+import math
 from collections import Counter
 from dataclasses import replace
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import PayloadInputs, project
+from app.conversation.payload.wire_ids import arguments_text
 from app.llm.values.profile import Profile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
@@ -241,3 +243,21 @@ def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -
     one, two = (body_of([*first, *denied[:count]], Profile(wire="anthropic"))["messages"] for count in (1, 2))
     assert [message["role"] for message in two] == ["user", "assistant", "user", "system"]
     assert "in the order of these notes" in two[-1]["content"] and "in the order" not in one[-1]["content"]
+
+
+def nested(depth: int, core: Any) -> dict[str, Any]:
+    for _ in range(depth):
+        core = [core]
+    return {"a": core}
+
+
+def test_a_nest_that_json_can_hold_goes_out_as_it_is() -> None:
+    assert json.loads(arguments_text(nested(60, 1))) == nested(60, 1)
+
+
+def test_a_deep_nest_with_what_json_has_not_is_cut() -> None:
+    assert json.loads(arguments_text(nested(60, math.nan))) == nested(49, [None])
+
+
+def test_a_nest_that_no_parser_follows_is_left_out() -> None:
+    assert arguments_text(nested(100_000, 1)) == "{}"

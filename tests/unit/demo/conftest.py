@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.demo_server import demo_server
-from app.demo.sample_workspace import create_sample
+from app.demo.demo_server import create_sample, demo_server
 from tests.unit.demo.player import Player
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from app.agent.interventions import staged_instruction
 from app.conversation.decision_words import decision_facts
 from app.conversation.events import Decision, ProposalDecided
-from app.llm.wires.items import SystemText
+from app.llm.wires.wire import SystemText
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused

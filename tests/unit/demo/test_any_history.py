@@ -13,7 +13,7 @@ from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import respond
 from app.demo.demo_server import DemoCompletion
-from app.llm.wires.items import SystemText
+from app.llm.wires.wire import SystemText
 from tests.unit.tools.memory_draft import nowhere
 from tests.wire import strict
 

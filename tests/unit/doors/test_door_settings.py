@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.hook import json_text
+from app.doors.hook import hook_settings
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     UnreadableSettings,
@@ -84,7 +84,7 @@ def test_what_is_put_in_and_taken_out_leaves_the_text_as_it_was(
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert json_text.value(text, json_text.parse_json_text(text)) == value
+    assert hook_settings.json_value(text, hook_settings.parse_json_text(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
@@ -172,7 +172,10 @@ def test_settings_that_are_none_are_left_alone(text: str) -> None:
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert json_text.value(text, json_text.parse_json_text(text)) == {"a": [1, 2, {"b": []}], "c": "// none"}
+    assert hook_settings.json_value(text, hook_settings.parse_json_text(text)) == {
+        "a": [1, 2, {"b": []}],
+        "c": "// none",
+    }
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_comments_stand_anywhere() -> None:
 )
 def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        json_text.parse_json_text(text)
+        hook_settings.parse_json_text(text)
 
 
 @pytest.mark.parametrize(

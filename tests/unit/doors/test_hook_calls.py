@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
-from app.doors.hook.hook_entry import project_root
+from app.doors.hook.hook_entry import is_deciding_command, project_root, starts_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.options import parse_seconds
 from app.doors.hook.transcripts import (
@@ -255,3 +255,91 @@ def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch:
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
     assert kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "signoff approve P1",
+        "env A=1 /usr/bin/signoff deny P1 -m no",
+        "sh -c 'signoff approve P1'",
+        """bash -lc "sh -c 'signoff approve P1'\"""",
+        "python3 -P -m signoff undo P1",
+        "python -msignoff redo P1",
+        "cd x && git diff | signoff stage -",
+        "echo P1|xargs signoff approve",
+        "sig''noff app\"\"rove P1",
+        "x=$(signoff approve P1)",
+        "`signoff approve P1`",
+        "(signoff approve P1)&",
+        "{ signoff review; }",
+        "uvx signoff@latest approve P1",
+        "uv run --with signoff==0.2 signoff approve P1",
+        "signoff \\\n  approve P1",
+        "bash <<EOF\nsignoff approve P1\nEOF",
+        "true # signoff\nsignoff approve P1",
+        "signoff approve 'P1",
+    ],
+)
+def test_what_decides_is_recognised(line: str) -> None:
+    assert is_deciding_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "ls",
+        "signoff proposals",
+        "signoff show P1",
+        "echo signoff",
+        "git commit --signoff -m approve",
+        "signoff log",
+    ],
+)
+def test_what_does_not_goes_through(line: str) -> None:
+    assert not is_deciding_command(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bash",
+        "/bin/sh -i",
+        "exec zsh --login",
+        "cd x && env A=1 bash",
+        "(bash -s)",
+        "bash -lc 'exec sh'",
+        "sh -c \"bash -c 'fish'\"",
+    ],
+)
+def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
+    assert starts_shell(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "which bash",
+        "apt-get install -y zsh",
+        "bash script.sh",
+        "bash -lc ls",
+        "bash --version",
+        "cat install.sh | sh",
+        "bash < script.sh",
+        "bash <<EOF\nls\nEOF",
+        "sh -c 'cat x | bash'",
+        "ls -c bash",
+        "echo 'bash'",
+    ],
+)
+def test_a_shell_with_a_script_is_not(line: str) -> None:
+    assert not starts_shell(line)
+
+
+def test_what_stands_in_itself_ever_deeper_ends() -> None:
+    line = "signoff show"
+    for _ in range(40):
+        line = f'sh -c "{line}"'
+    assert not is_deciding_command(line * 100)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook import codex, text_edits
+from app.doors.hook import text_edits
 from app.doors.hook.agents import find_agent
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
@@ -143,7 +143,7 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
         "*** Begin Patch\n*** Update File: old.txt\n*** Move to: sub/new.txt\n@@\n one\n-two\n+2\n"
         "*** Delete File: gone.txt\n*** Add File: made.txt\n+a\n+\n*** End Patch\n"
     )
-    codex.apply_patch(made, {"command": f"<<'EOF'\n{text}EOF\n"})
+    text_edits.apply_patch(made, {"command": f"<<'EOF'\n{text}EOF\n"})
     assert {file.path: file.after for file in made.edited} == {
         "old.txt": None,
         "sub/new.txt": b"one\n2\n",

@@ -18,7 +18,7 @@ from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
 from app.doors.mcp.door_server import McpCaller, identify_caller
-from app.doors.mcp.tool_arguments import ProposeEditArguments, ProposePatchArguments, StatusArguments
+from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
 from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.git import worktree_changes
+from app.git import commits
 from app.git.run_git import GitFailed
 from app.proposals.values.models import FileOperation, ProposalState
 from app.proposals.values.proposal_errors import NothingStaged
@@ -235,7 +235,7 @@ def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Ope
 def test_so_many_files_that_nobody_reviews_them_are_not_staged(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worktree_changes, "MOST_FILES", 3)
+    monkeypatch.setattr(commits, "MOST_FILES", 3)
     for number in range(3):
         (root / f"new{number}").touch()
     stage_worktree(opened(root), [], "")

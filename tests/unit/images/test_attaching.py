@@ -1,15 +1,17 @@
-"""Which files are read as images: regular ones, bounded, and those that the user means."""
+"""Images that the user means: named or dropped, read as regular files, told by their bytes."""
 
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from app.images.image import Image, refusal_reason
+from app.images.image import Image, NotAnImage, format_bytes, media_type, read_format, refusal_reason
 from app.images.image_files import Candidate, ImageFiles, NotAttached
-from app.images.mentions import Mention
+from app.images.mentions import Mention, find_mentions, format_mention, pasted_paths
 from app.workspace.paths import Workspace
-from tests.unit.images.pictures import gif, jpeg, png
+from tests.unit.images.pictures import gif, jpeg, png, webp
 
 
 @pytest.fixture
@@ -169,3 +171,162 @@ def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFile
     assert files.pasted(f"{root}/shot.png {root}/two\\ words.png") == ["shot.png", "two words.png"]
     for other in (f"{root}/a.py", f"{root}/shot.png {root}/a.py", "/tmp", f"see {root}/shot.png", "~nobody/x.png"):
         assert files.pasted(other) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("@shot.png", ["shot.png"]),
+        ("see @docs/shot.png, and (@b.gif).", ["docs/shot.png", "b.gif"]),
+        ('@"two words.png" or @\'it "is".png\'', ["two words.png", 'it "is".png']),
+        (r"@/tmp/two\ words.png", ["/tmp/two words.png"]),
+        ("@file:///tmp/two%20words.png", ["/tmp/two words.png"]),
+        ("@a.png @a.png", ["a.png"]),
+        ("me@example.png icon@2x.png `@a.png`", []),
+        ("@ @. @, nothing", []),
+        ("first\n@second.png", ["second.png"]),
+        ("@file://[/a.png", ["file://[/a.png"]),
+        ("@100%25.png?#b", ["100%25.png?#b"]),
+    ],
+)
+def test_files_are_named_with_an_at(text: str, paths: list[str]) -> None:
+    assert [mention.path for mention in find_mentions(text)] == paths
+
+
+@given(st.text(min_size=1).filter(lambda path: not {"\n", "\r"} & {*path} and path.isprintable()))
+def test_a_path_is_read_as_it_was_written(path: str) -> None:
+    if path.lower().startswith("file://") or {'"', "'"} <= {*path}:
+        return
+    assert [mention.path for mention in find_mentions(f"look at {format_mention(path)} please")] == [path]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("docs/shot.png", "@docs/shot.png"),
+        ("two words.png", '@"two words.png"'),
+        ('it "is".png', "@'it \"is\".png'"),
+        ('it\'s "it".png', r"@it\'s\ \"it\"\.png"),
+    ],
+)
+def test_a_path_is_written_as_plainly_as_it_can_be(path: str, said: str) -> None:
+    assert format_mention(path) == said
+    assert [mention.path for mention in find_mentions(said)] == [path]
+
+
+def test_only_what_was_dropped_is_taken_for_it() -> None:
+    found = find_mentions("@/tmp/a.png @/tmp/b.png", frozenset({"/tmp/a.png"}))
+    assert [mention.dropped for mention in found] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "paths"),
+    [
+        ("/tmp/shot.png", ["/tmp/shot.png"]),
+        ("/tmp/two words.png", ["/tmp/two words.png"]),
+        (r"/tmp/two\ words.png ", ["/tmp/two words.png"]),
+        ("'/tmp/two words.png' ", ["/tmp/two words.png"]),
+        ('"/tmp/it\'s.png"', ["/tmp/it's.png"]),
+        ("file:///tmp/two%20words.png", ["/tmp/two words.png"]),
+        ("FILE:///tmp/a.png", ["/tmp/a.png"]),
+        ("/tmp/it's.png", ["/tmp/it's.png"]),
+        ("/tmp/a.png /tmp/b.png", ["/tmp/a.png", "/tmp/b.png"]),
+        ("file:///tmp/a.png\nfile:///tmp/b.png\n", ["/tmp/a.png", "/tmp/b.png"]),
+        ("~/shot.png", ["~/shot.png"]),
+        ("docs/shot.PNG", ["docs/shot.PNG"]),
+    ],
+)
+def test_a_dropped_file_is_understood_however_the_terminal_pastes_it(pasted: str, paths: list[str]) -> None:
+    assert paths in [list(found) for found in pasted_paths(pasted)]
+
+
+@pytest.mark.parametrize("pasted", ["", "  ", "hello", "def f():\n    pass", "/tmp/\x1b[2J.png", "/" * 5_000])
+def test_other_text_is_no_path(pasted: str) -> None:
+    assert list(pasted_paths(pasted)) == []
+
+
+@given(st.text())
+def test_any_paste_can_be_looked_at(pasted: str) -> None:
+    assert all(isinstance(path, str) for paths in pasted_paths(pasted) for path in paths)
+    find_mentions(pasted)
+
+
+PICTURES = {
+    "png": (png(300, 200), "image/png"),
+    "png with something behind it": (png(300, 200) + b"appended by a phone", "image/png"),
+    "jpeg": (jpeg(300, 200), "image/jpeg"),
+    "gif": (gif(300, 200), "image/gif"),
+    "padded gif": (gif(300, 200) + b"\0\0", "image/gif"),
+    "lossy webp": (webp(b"VP8 ", 300, 200), "image/webp"),
+    "lossless webp": (webp(b"VP8L", 300, 200), "image/webp"),
+    "extended webp": (webp(b"VP8X", 300, 200), "image/webp"),
+}
+each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PICTURES))
+
+
+@each
+def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
+    assert read_format(data) == (kind, 300, 200)
+    assert media_type(data[:16]) == kind
+
+
+@each
+def test_one_that_is_cut_off_is_damaged(data: bytes, kind: str) -> None:
+    for length in (8, 12, 20, len(data) // 2):
+        with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
+            read_format(data[:length])
+
+
+@pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
+def test_one_without_its_last_byte_is_cut_off(data: bytes) -> None:
+    with pytest.raises(NotAnImage, match="cut off"):
+        read_format(data[:-1])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"%PDF-1.7", b"<svg/>", b"BM" + b"\0" * 60, b"RIFF\0\0\0\0WAVE", b"XIFF\0\0\0\0WEBP"]
+)
+def test_all_else_is_none(data: bytes) -> None:
+    with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
+        read_format(data)
+
+
+@pytest.mark.parametrize("size", [(0, 2), (2, 0)])
+def test_one_without_pixels_is_damaged(size: tuple[int, int]) -> None:
+    with pytest.raises(NotAnImage, match="no pixels"):
+        read_format(gif(*size))
+
+
+def test_a_png_begins_with_its_header() -> None:
+    with pytest.raises(NotAnImage, match="damaged"):
+        read_format(png(300, 200).replace(b"IHDR", b"tEXt"))
+
+
+@pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
+def test_a_size_is_said_for_people(size: int, said: str) -> None:
+    assert format_bytes(size) == said
+
+
+def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:
+    frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
+    assert read_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    with pytest.raises(NotAnImage, match="damaged"):
+        read_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
+
+
+@given(
+    st.sampled_from([picture for picture, _ in PICTURES.values()]),
+    st.lists(st.tuples(st.integers(0, 80), st.binary(min_size=1, max_size=4))),
+    st.binary(max_size=40),
+)
+def test_whatever_the_bytes_are_there_is_a_format_or_a_reason(
+    picture: bytes, changes: list[tuple[int, bytes]], more: bytes
+) -> None:
+    data = bytearray(picture + more)
+    for at, content in changes:
+        data[at : at + len(content)] = content
+    try:
+        found = read_format(bytes(data))
+    except NotAnImage:
+        return
+    assert found.width > 0 and found.height > 0

@@ -25,7 +25,8 @@ from app.sandbox.captured_changes import Leaf, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.workspace.paths import UnsafePath, Workspace
+from app.workspace.path_rules import UnsafePath
+from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import in_child
 from tests.unit.proposals.memory_store import MemoryStore

@@ -1,11 +1,15 @@
 """Documents: every byte survives the line table, and new lines fit their surroundings."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.proposals.locate.carry_over import encode_content
+from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_LINES, Document, display_pair, encode, split_lines, split_text
+from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.proposal_errors import NotEditable
+from tests.unit.proposals.applied_changes import apply_changes
 
 CORPUS = {
     "empty": b"",
@@ -122,3 +126,84 @@ def test_display_shows_endings_only_where_they_differ() -> None:
     assert display_pair(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
     assert display_pair(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
     assert display_pair(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
+
+
+LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
+
+
+@given(
+    LINES,
+    LINES,
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
+    st.tuples(st.booleans(), st.booleans()),
+)
+def test_the_text_is_the_one_that_was_given(
+    old: list[str], new: list[str], eol: str, encoding: str, closed: tuple[bool, bool]
+) -> None:
+    data = (eol.join(old) + (eol if old and closed[0] else "")).encode(encoding)
+    text = "\n".join(new) + ("\n" if new and closed[1] else "")
+    document = Document(data)
+    after = Document(encode_content(document, text))
+    assert after.text == text
+    if document.data and document.text:
+        assert after.mark == document.mark
+        assert not after.mixed_eol or "\n" not in document.text
+
+
+def test_over_what_is_no_text_it_is_taken_as_it_is() -> None:
+    assert encode_content(Document(b"\0\xff\r\n"), "\ufeffa\r\nb\n") == "\ufeffa\r\nb\n".encode()
+
+
+@given(st.lists(st.sampled_from([b"a\n", b"b\r\n", b"\xff\n", b"\n"]), max_size=8))
+def test_the_same_text_is_the_same_bytes(lines: list[bytes]) -> None:
+    document = Document(b"".join(lines))
+    assert encode_content(document, document.text) == document.data
+
+
+ANY_LINES = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
+    return lines_unlike_all([diff_lines(version, now) for version in known])
+
+
+def test_lines_that_came_went_and_changed() -> None:
+    assert spans(list("aXcdfgY"), list("abcdefg")) == (LineSpan(1, 2), LineSpan(4, 4), LineSpan(6, 7))
+
+
+def test_what_comes_from_either_version_is_no_news() -> None:
+    assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
+    assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
+
+
+def test_a_line_that_is_gone_from_both_is() -> None:
+    assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineSpan(2, 2),)
+
+
+def test_no_version_says_nothing() -> None:
+    assert lines_unlike_all([]) == ()
+
+
+@given(st.lists(st.sampled_from(["both", "old", "new"]), max_size=20), st.data())
+@settings(deadline=None)
+def test_a_mix_of_two_versions_is_no_news_where_no_line_comes_twice(owners: list[str], data: st.DataObject) -> None:
+    numbered = [(owner, f"{owner} {number}") for number, owner in enumerate(owners)]
+    old = [line for owner, line in numbered if owner != "new"]
+    new = [line for owner, line in numbered if owner != "old"]
+    chosen = [change for change in diff_lines(old, new) if data.draw(st.booleans())]
+    assert spans(apply_changes(old, new, chosen), old, new) == ()
+
+
+@given(ANY_LINES, st.lists(ANY_LINES, min_size=1, max_size=3))
+@settings(deadline=None)
+def test_a_line_that_no_version_has_is_always_named(now: list[str], known: list[list[str]]) -> None:
+    now = [*now, "new", *now]
+    at = len(now) // 2
+    assert any(span.start <= at < span.end for span in spans(now, *known))
+
+
+@given(ANY_LINES, ANY_LINES)
+@settings(deadline=None)
+def test_a_known_version_is_known(now: list[str], other: list[str]) -> None:
+    assert spans(now, now, other) == spans(now, other, now) == ()

@@ -1,13 +1,16 @@
-"""The three-way merge: what git merges cleanly, it merges the same."""
+"""Diff and merge of lines: the target is rebuilt, what git merges cleanly is merged the same, and nothing hangs."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.proposals.text.diff import LineChange, canonical_groups, comparable_lines, diff_lines
 from app.proposals.text.merge import merge_lines
+from tests.unit.proposals.applied_changes import apply_changes
 
 
 @st.composite
@@ -102,3 +105,119 @@ def test_real_files_with_edits_on_both_sides(tmp_path: Path, path: Path) -> None
         assert b"".join(result.lines) == expected
     else:
         assert result.conflicts
+
+
+FEW = st.lists(st.sampled_from("abc"), max_size=30)
+MANY = st.lists(st.integers(0, 40), max_size=40)
+
+
+def check(old: Sequence[object], new: Sequence[object], changes: list[LineChange]) -> None:
+    assert apply_changes(old, new, changes) == list(new)
+    at = -1
+    for change in changes:
+        assert change.old_start > at, "an equal line stands between two changes"
+        assert change.removed or change.added
+        at = change.old_end
+
+
+@given(FEW, FEW, st.booleans())
+def test_rebuilds_the_target_with_few_symbols(old: list[str], new: list[str], anchored: bool) -> None:
+    check(old, new, diff_lines(old, new, anchored=anchored))
+
+
+@given(MANY, MANY, st.booleans())
+def test_rebuilds_the_target_with_many_symbols(old: list[int], new: list[int], anchored: bool) -> None:
+    check(old, new, diff_lines(old, new, anchored=anchored))
+
+
+@given(FEW, FEW, st.randoms(use_true_random=False))
+def test_a_subset_changes_only_its_own_lines(old: list[str], new: list[str], random: object) -> None:
+    changes = diff_lines(old, new)
+    chosen = [change for change in changes if random.random() < 0.5]  # type: ignore[attr-defined]
+    result = apply_changes(old, new, chosen)
+    expected: list[str] = []
+    at = 0
+    for change in changes:
+        expected += old[at : change.old_start]
+        expected += (
+            new[change.new_start : change.new_end] if change in chosen else old[change.old_start : change.old_end]
+        )
+        at = change.old_end
+    assert result == expected + old[at:]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("", "", []),
+        ("ab", "ab", []),
+        ("", "ab", [LineChange(0, 0, 0, 2)]),
+        ("ab", "", [LineChange(0, 2, 0, 0)]),
+        ("axb", "ayb", [LineChange(1, 2, 1, 2)]),
+        ("ab", "axb", [LineChange(1, 1, 1, 2)]),
+    ],
+)
+def test_small_cases(old: str, new: str, expected: list[LineChange]) -> None:
+    assert diff_lines(old, new) == expected
+
+
+def test_a_group_slides_down_as_far_as_it_goes() -> None:
+    assert diff_lines("fg{}", "fg{}g{}") == [LineChange(4, 4, 4, 7)]
+    assert diff_lines(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [LineChange(3, 3, 3, 6)]
+
+
+def test_a_group_joins_the_one_it_meets() -> None:
+    """The two deletions around the equal line describe the same texts as one of both."""
+    assert diff_lines("abab", "ab") == [LineChange(2, 4, 2, 2)]
+
+
+def test_a_group_slides_up_to_the_one_above() -> None:
+    """Of `xbb` without its first and last line, the last is as well the middle one: one deletion of two lines."""
+    assert list(canonical_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
+
+
+def test_a_moved_function_is_not_torn_apart() -> None:
+    first = ["def a():", "    return 1", ""]
+    second = ["def b():", "    return 2", ""]
+    changes = diff_lines(first + second, ["def c():", "    return 3", "", *first, *second])
+    assert changes == [LineChange(0, 0, 0, 3)]
+
+
+@settings(max_examples=1)
+@given(st.just(None))
+def test_hard_inputs_end(_: None) -> None:
+    lines = [str(number) for number in range(3000)]
+    check(lines, lines[::-1], diff_lines(lines, lines[::-1]))
+    noise = ["ab"[(number * number // 7) % 2] for number in range(6000)]
+    other = ["ab"[(number * number // 5) % 2] for number in range(6000)]
+    check(noise, other, diff_lines(noise, other))
+    check(noise, other, diff_lines(noise, other, anchored=False))
+    long = [b"x" * 5_000_000 + b"\n"]
+    check(long, [b"x" * 4_999_999 + b"y\n"], diff_lines(long, [b"x" * 4_999_999 + b"y\n"]))
+
+
+def test_ten_thousand_hunks() -> None:
+    old = [f"line {number}" for number in range(40_000)]
+    new = [line + "!" if number % 4 == 0 else line for number, line in enumerate(old)]
+    changes = diff_lines(old, new)
+    check(old, new, changes)
+    assert len(changes) == 10_000
+
+
+HOPELESS, FAIR, FREQUENT = 0, 1, 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "kept"),
+    [
+        ([HOPELESS] * 4 + [FREQUENT] + [HOPELESS] * 4, False),
+        ([HOPELESS] * 3 + [FREQUENT] + [HOPELESS] * 3, True),
+        ([FREQUENT] + [HOPELESS] * 8, True),
+        ([HOPELESS, FAIR, FREQUENT] + [HOPELESS] * 8, True),
+        ([FAIR, FREQUENT], True),
+    ],
+)
+def test_a_frequent_line_is_compared_unless_hopeless_ones_are_around_it(kinds: list[int], kept: bool) -> None:
+    lines = list(range(len(kinds)))
+    counts = {line: (0, 1, 99)[kind] for line, kind in zip(lines, kinds, strict=True)}
+    assert comparable_lines(lines, counts, limit=10)[kinds.index(FREQUENT)] == kept

@@ -5,20 +5,27 @@ from collections.abc import Callable
 
 import pytest
 
+from app.agent.side_questions import clip_middle, format_hunk, format_surroundings
 from app.proposals.decide.decision_outcomes import choose_files, hunk_facts
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
+from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.rebase import rebase
+from app.proposals.text.file_warnings import file_cautions, mode_words
+from app.proposals.values.decision_results import binary_note
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import (
     ChangedSinceSeen,
+    EditRefused,
     NothingStaged,
     NotPending,
     ProposalError,
     UnknownHunk,
     UnknownProposal,
+    shorten_bytes,
 )
+from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -438,3 +445,88 @@ def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> Non
     store.before_write = fall_silent
     assert site.service.undo("P1").proposal.state is ProposalState.UNDONE
     assert site.read("a.txt") == b"one\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "characters", "expected"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("", 0, ""),
+        ("abcdefghij", 6, "abcd\n[… 4 characters left out …]\nij"),
+        ("abc", 0, "\n[… 3 characters left out …]\n"),
+    ],
+)
+def test_the_middle_of_what_is_too_long_is_left_out(text: str, characters: int, expected: str) -> None:
+    assert clip_middle(text, characters) == expected
+
+
+def test_a_hunk_stands_in_the_text_that_there_will_be_or_in_that_which_goes(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9), "gone.txt": numbered(3)})
+    edited = site.edit("a.txt", ("line 5\n", "five\nmore\n"))
+    (diff,) = site.service.diffs(edited.id)
+    (hunk,) = diff.change.hunks
+    assert format_hunk(diff, hunk, 99) == "-line 5\n+five\n+more"
+    assert format_surroundings(diff, hunk, 1, 999) == "4  line 4\n5  five\n6  more\n7  line 6"
+    assert format_surroundings(diff, None, 2, 999) == "1  line 1\n2  line 2"
+    (diff,) = site.service.diffs(site.write(**{"gone.txt": None}).id)
+    (hunk,) = diff.change.hunks
+    assert format_surroundings(diff, hunk, 1, 999) == "1  line 1\n2  line 2\n3  line 3"
+
+
+def test_the_lines_next_to_a_hunk_come_first_where_there_is_little_room(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9, l6="x" * 90, l7="y")})
+    proposal = site.edit("a.txt", ("line 5\n", "five\n"))
+    (diff,) = site.service.diffs(proposal.id)
+    assert format_surroundings(diff, diff.change.hunks[0], 3, 40) == "4  line 4\n5  five"
+
+
+FILE, PROGRAM = Leaf(b"text\n", 0o644), Leaf(b"text\n", 0o755)
+LINK, OTHER_LINK = Leaf(b"there", LINK_MODE), Leaf(b"elsewhere", LINK_MODE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "cautions"),
+    [
+        (None, LINK, "symbolic link", ["It is a symbolic link."]),
+        (LINK, OTHER_LINK, "symbolic link", []),
+        (FILE, LINK, "symbolic link", ["The file becomes a symbolic link."]),
+        (LINK, FILE, "symbolic link", ["The symbolic link becomes a file."]),
+        (FILE, PROGRAM, "mode 644 → 755", ["Mode changes from 644 to 755, which lets it be executed."]),
+        (None, PROGRAM, "mode 755", ["The new file can be executed: its mode is 755."]),
+        (None, FILE, "", []),
+        (FILE, None, "", ["The file is deleted."]),
+    ],
+)
+def test_what_becomes_of_the_mode_and_of_links(
+    bench: Make, before: Leaf | None, after: Leaf | None, mode: str, cautions: list[str]
+) -> None:
+    site = bench({})
+    if before == FILE:
+        site.put(a=FILE.data)
+    elif before:
+        (site.root / "a").symlink_to(before.data.decode())
+    draft = site.service.draft("session")
+    draft.take_changes([PathChange("a", before, after)])
+    (change,) = site.service.stage(draft, "Change").files
+    assert (mode_words(change), list(file_cautions(change))) == (mode, cautions)
+
+
+def test_another_content_is_an_edit_whatever_the_mode() -> None:
+    contents = Contents(MemoryStore())
+    text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
+    assert file_operation("", text, program) is FileOperation.EDIT
+    assert file_operation("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
+    assert count_lines(contents, text, program) == (1, 1)
+    assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
+
+
+def test_what_a_patch_left_out_is_named_if_it_left_out_anything() -> None:
+    assert binary_note(()) == ""
+    assert binary_note(("a", "b")) == ", without a, b (binary)"
+    assert binary_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
+
+
+def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:
+    assert EditRefused("No.", "Try again.").message == "No. Try again."
+    assert shorten_bytes("é" * 10, 20) == "é" * 10
+    assert shorten_bytes("é" * 10, 19) == "é" * 6 + "\n[cut]"

@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
-from app.proposals.values.models import Proposal, ProposalState
-from app.proposals.values.proposal_errors import EditRefused, ProposalError
+from app.proposals.overlay.overlay import Contents
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import FileVersion, Proposal, ProposalState
+from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
+from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -184,3 +187,49 @@ def test_what_is_kept_changes_nothing(
             for site in sites
         )
         assert ours == theirs, step
+
+
+def test_what_is_remembered_again_counts_once_and_as_the_latest(
+    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
+    contents = Contents(bench().store)
+    first, second, third = (letter * 64 for letter in "abc")
+    for _ in range(2):
+        contents.remember(first, b"12345")
+    contents.remember(second, b"1234")
+    assert (contents.find(first), contents.find(second)) == (b"12345", b"1234")
+    contents.remember(first, b"12345")
+    contents.remember(third, b"12")
+    assert (contents.find(first), contents.find(second), contents.find(third)) == (b"12345", None, b"12")
+
+
+def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[..., Bench]) -> None:
+    with pytest.raises(MissingContent, match="The stored content 000000000000 is missing or damaged"):
+        Contents(bench().store).get(FileVersion(sha256="0" * 64, size=1))
+
+
+def staged(service: ProposalService, path: str, old: str, new: str) -> str:
+    draft = service.draft("s")
+    draft.edit(path, [Replacement(old, new)])
+    return service.stage(draft, "").id
+
+
+def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_path: Path) -> None:
+    root = tmp_path / "ws"
+    root.mkdir()
+    (root / "a").write_text("one\ntwo\nthree\n")
+    (root / "b").write_text("b\n")
+    service = ProposalService(Workspace(root), MemoryStore(), tmp_path / "lock")
+    first = staged(service, "a", "one", "1")
+    other = staged(service, "b", "b", "B")
+    second = staged(service, "a", "three", "3")
+    third = staged(service, "a", "two", "2")
+
+    def texts(proposal: str) -> dict[str, bytes | None]:
+        return {path: leaf.data if leaf else None for path, leaf in service.check_trees(proposal).after.items()}
+
+    assert texts(first) == {"a": b"1\ntwo\nthree\n"}
+    assert texts(other) == {"b": b"B\n"}
+    assert texts(second) == {"a": b"1\ntwo\n3\n"}
+    assert texts(third) == {"a": b"1\n2\n3\n"}

@@ -1,13 +1,19 @@
-"""What holds of commands on a layer and of commands in place."""
+"""Commands on a layer and in place: which way is chosen, what holds of both, and what a crash leaves."""
 
+import os
+import stat
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from app.sandbox import workspace_backup
+from app.sandbox import overlay_layer, workspace_backup
+from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import Leaf
+from app.sandbox.run_folders import remove_stale_folders, remove_tree, run_folder
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
+from app.sandbox.sandbox_mode import ProbeResult, SandboxMode, SandboxRun, landlock_version
 from app.tools.base.contract import ConfirmationAnswer
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import shell
@@ -97,3 +103,91 @@ def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> Non
         (tmp_path / name).touch()
     workspace_backup._write_pending({"d/e/gone": None}, tmp_path)
     assert [path.name for path in (tmp_path / "d").iterdir()] == ["kept"]
+
+
+async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> ProbeResult:
+    return await Sandbox(Workspace(root), runs, own=(), modes=ways).probe()
+
+
+async def test_it_is_a_layer_wherever_an_overlay_can_be_mounted(root: Path, tmp_path: Path) -> None:
+    for name in ("upper", "work", "runs"):
+        (tmp_path / name).mkdir()
+    over = f"lowerdir={root},upperdir={tmp_path}/upper,workdir={tmp_path}/work,userxattr"
+    mount = ["unshare", "-Urm", "mount", "-t", "overlay", "overlay", "-o", over, str(root)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("there is none here")
+    assert await chosen(root, tmp_path / "runs", *SandboxMode) == ProbeResult(
+        SandboxMode.OVERLAY, landlock=landlock_version()
+    )
+
+
+async def test_without_room_for_runs_it_is_in_place(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder")
+    probe = await chosen(root, tmp_path / "runs", *SandboxMode)
+    assert probe.mode is SandboxMode.IN_PLACE and "File exists" in probe.why_not
+
+
+@pytest.mark.layer
+async def test_a_layer_on_which_nothing_can_be_tried_is_none(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    probe = await chosen(root, tmp_path / "runs", SandboxMode.OVERLAY)
+    assert probe.why_not == "a layer over this file system does not hold what is written"
+
+
+async def test_without_landlock_nothing_is_confined(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
+    probe = await sandbox.probe()
+    assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)
+
+
+def test_where_nothing_tells_of_mounts_there_are_none(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overlay_layer, "_MOUNTS", tmp_path / "none")
+    assert overlay_layer.mounts_below(root) == []
+
+
+def put(parent: Path, name: str, *, old: bool = False) -> None:
+    (parent / name).mkdir()
+    (parent / name / "lock").touch()
+    if old:
+        os.utime(parent / name, (time.time() - 3600,) * 2)
+
+
+def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
+    for name in ("run-left", "guard-kept", "new-being-made"):
+        put(tmp_path, name)
+    put(tmp_path, "new-left", old=True)
+    # Whoever has made it removes it at this moment.
+    (tmp_path / "new-going").symlink_to("gone")
+    (tmp_path / "run-going").mkdir()
+    with run_folder(tmp_path) as running:
+        remove_stale_folders(tmp_path)
+        left = {path.name for path in tmp_path.iterdir()}
+        assert left == {"guard-kept", "new-being-made", "new-going", "run-going", running.name}
+    assert not running.exists()
+
+
+def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
+    remove_stale_folders(tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.usefixtures("ordinary_user")
+def test_what_a_command_has_locked_goes_without_a_further_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", None)
+    (tmp_path / "kept").mkdir(mode=0)
+    (tmp_path / "run/locked/in").mkdir(parents=True)
+    (tmp_path / "run/link").symlink_to(tmp_path / "kept")
+    (tmp_path / "run/locked/in").chmod(0)
+    (tmp_path / "run/locked").chmod(0)
+    remove_tree(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert stat.S_IMODE((tmp_path / "kept").stat().st_mode) == 0

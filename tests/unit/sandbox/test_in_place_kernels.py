@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import own_process
 from app.sandbox import sandbox as choosing
+from app.sandbox import sandbox_mode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
@@ -59,9 +59,10 @@ def where(*, landlock: bool = False, filters: bool = False, newest: bool = False
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """As if the kernel had no more than that."""
     played: Kernel = request.param
-    if own_process.landlock_version() < played.landlock or (played.filters and not own_process.can_filter_syscalls()):
+    no_filter = played.filters and not sandbox_mode.can_filter_syscalls()
+    if sandbox_mode.landlock_version() < played.landlock or no_filter:
         pytest.skip("this kernel has less")
-    for module in (own_process, choosing):
+    for module in (sandbox_mode, choosing):
         monkeypatch.setattr(module, "landlock_version", lambda: played.landlock)
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: played.filters)
         # Root is refused without a filter; the attacks start few processes.
@@ -291,8 +292,8 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
-        "from app.sandbox import own_process, sandbox_init\n"
-        "steps = own_process.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
+        "from app.sandbox import sandbox_mode, sandbox_init\n"
+        "steps = sandbox_mode.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
         f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
         "limits = ['limits', str(1 << 40), '500']\n"
         "sys.exit(sandbox_init.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
@@ -305,7 +306,7 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
 async def test_root_runs_nothing_in_place_where_processes_cannot_be_bounded(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (own_process, choosing):
+    for module in (sandbox_mode, choosing):
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: False)
     sandbox = in_place(root)
     assert "another user" in (await sandbox.probe()).refusal

@@ -31,6 +31,9 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.history import read_omissions
+from app.proposals.values.models import Proposal
+from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
+from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.session_store import SessionStore
@@ -440,3 +443,60 @@ def test_the_users_own_title_stays(store: SessionStore) -> None:
     store.rename(record.id, "auth")
     store.append(record.id, [UserMessage(text="a message that would be a good title")])
     assert store.get(record.id).title == "auth"
+
+
+TURN = AgentTurn("claude", "s", "p")
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> CapturedEdits:
+    return CapturedEdits(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
+
+
+def file(after: bytes) -> CapturedFile:
+    return CapturedFile("a.py", b"a", 0o644, after)
+
+
+def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEdits) -> None:
+    assert captured.capture(TURN, [file(b"b")]) == "P1"
+    known = captured.turn("claude", "s", "p")
+    assert known is not None and known.proposal == "P1"
+    assert captured.capture(known, [file(b"c")], captured.files("P1")) == "P1"
+    assert captured.files("P1") == [file(b"c")]
+
+
+def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: CapturedEdits) -> None:
+    captured.capture(TURN, [file(b"b")])
+    assert captured.capture(TURN, [file(b"mine")]) == ""
+    seen = captured.files("P1")
+    captured.capture(TURN._replace(proposal="P1"), [file(b"c")], seen)
+    assert captured.capture(TURN._replace(proposal="P1"), [file(b"mine")], seen) == ""
+    assert captured.files("P1") == [file(b"c")]
+
+
+def test_a_configuration_beside_the_folder_that_is_read_is_misplaced_unless_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    assert find_app_dirs().misplaced_config_file is None
+    (tmp_path / "config.toml").touch()
+    assert find_app_dirs().misplaced_config_file == tmp_path / "config.toml"
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/config.toml").touch()
+    assert find_app_dirs().misplaced_config_file is None
+
+
+def test_in_the_folders_of_the_platform_none_is_misplaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(HOME_VARIABLE, raising=False)
+    assert find_app_dirs().misplaced_config_file is None
+
+
+def test_what_is_in_use_is_not_parsed_again_however_much_waits(tmp_path: Path) -> None:
+    store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
+    one = Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=())
+    store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 5_001)))
+    held = store.recent()
+    assert len(held) == 5_000
+    assert all(before is after for before, after in zip(held, store.recent(), strict=True))
+    store.save_proposal(one.model_copy(update={"summary": "Another"}))
+    assert store.recent()[0].summary == "Another"

@@ -1,10 +1,17 @@
-"""`AGENTS.md`: nearest first, bounded, and never from outside."""
+"""What a workspace says of itself: `AGENTS.md`, nearest first and bounded; trust in it; and that it changed."""
 
+import asyncio
 import os
+from contextlib import aclosing
 from pathlib import Path
 
+import pytest
+
 from app.agent.prompts import LARGEST, LARGEST_ALL, find_guidance
+from app.workspace.file_watching import start_watch, watch_changes
+from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
+from app.workspace.trust import distrust, is_trusted, read_workspace_configuration, trust
 
 
 def put(root: Path, path: str, text: str | bytes) -> None:
@@ -91,3 +98,65 @@ def test_what_is_kept_from_the_model_is_told_in_a_line_each(tmp_path: Path) -> N
         "Kept from the model: a/AGENTS.md looks like a secret, or leads to one.",
         "Kept from the model: AGENTS.md leads out of the workspace through a link.",
     ]
+
+
+class MemoryStore(dict[str, str]):
+    """Settings of one workspace, in memory."""
+
+    def setting(self, key: str) -> str | None:
+        return self.get(key)
+
+    def set_setting(self, key: str, value: str | None) -> None:
+        self.pop(key, None)
+        if value is not None:
+            self[key] = value
+
+
+def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
+    store = MemoryStore()
+    workspace = Workspace(tmp_path)
+    assert read_workspace_configuration(workspace) == b""
+    assert is_trusted(b"", store)
+    (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
+    seen = read_workspace_configuration(workspace)
+    assert not is_trusted(seen, store)
+    trust(seen, store)
+    assert is_trusted(seen, store)
+    assert not is_trusted(seen + b"\n", store)
+    distrust(store)
+    assert not is_trusted(seen, store)
+
+
+def test_a_file_that_changed_while_the_user_looked_is_not_trusted(tmp_path: Path) -> None:
+    store = MemoryStore()
+    (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
+    shown = read_workspace_configuration(Workspace(tmp_path))
+    (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
+    trust(shown, store)
+    assert not is_trusted(read_workspace_configuration(Workspace(tmp_path)), store)
+
+
+def test_a_configuration_outside_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("x = 1\n")
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "ws/.signoff.toml").symlink_to("../outside")
+    with pytest.raises(UnsafePath):
+        read_workspace_configuration(Workspace(tmp_path / "ws"))
+
+
+@pytest.mark.parametrize(("said", "polls"), [("", False), ("1", True), ("true", True), ("False", False)])
+def test_the_user_says_whether_files_are_polled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, polls: bool
+) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)
+    with start_watch([tmp_path]) as watch:
+        assert ("PollWatcher" in repr(watch)) == polls
+
+
+@pytest.mark.parametrize("said", ["disabled", "1"])
+async def test_a_change_is_told_either_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    monkeypatch.setenv("WATCHFILES_FORCE_POLLING", said)
+    async with asyncio.timeout(30), aclosing(watch_changes([tmp_path], quiet_ms=1)) as changes:
+        assert await anext(changes) == frozenset()
+        (tmp_path / "a.txt").write_text("a\n")
+        assert tmp_path / "a.txt" in await anext(changes)

@@ -1,6 +1,7 @@
 """The walk leaves out what git would leave out, and what signoff's own ignore files name."""
 
 import os
+import pwd
 import resource
 import shutil
 import subprocess
@@ -13,8 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.sandbox.path_policy import GitIgnoreRules
-from app.workspace.path_rules import DEEPEST, WorkspaceClosed
-from app.workspace.paths import UnsafePath, Workspace
+from app.workspace.breadth import describe_broad_folder
+from app.workspace.path_rules import DEEPEST, UnsafePath, WorkspaceClosed
+from app.workspace.paths import Workspace
+from app.workspace.secrets import secret_reason
 
 
 def make(root: Path, files: dict[str, str]) -> Workspace:
@@ -301,3 +304,79 @@ def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
     assert walked == sorted(found), "as deep as a tool may name them"
     for path in walked[:: len(walked) // 7]:
         assert workspace.read(path) == b""
+
+
+def test_what_holds_more_than_a_project_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "homes/me"
+    (home / "project").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(home))
+    assert describe_broad_folder(Path("/")) == "the whole machine"
+    assert describe_broad_folder(home) == describe_broad_folder(tmp_path / "link") == "your home folder"
+    assert describe_broad_folder(home.parent) == describe_broad_folder(Path("/etc")) == "a folder of the system"
+    assert not describe_broad_folder(home / "project") and not describe_broad_folder(tmp_path / "homes/other")
+
+
+def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/")
+    assert not describe_broad_folder(tmp_path)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    assert not describe_broad_folder(tmp_path)
+
+
+@pytest.mark.parametrize("path", ["proc/self/environ", "sys/kernel/notes", "dev/null", "dev/../proc/self/environ"])
+def test_what_the_kernel_shows_is_no_file_of_the_whole_machine(path: str) -> None:
+    with pytest.raises(UnsafePath, match="belongs to the kernel"):
+        Workspace(Path("/")).read(path)
+
+
+def test_a_workspace_on_such_a_file_system_has_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Workspace(Path("/proc/self")).read("status")
+
+
+@pytest.mark.parametrize("path", ["etc/shadow", "etc/gshadow-", "root/.bash_history", ".config/gh/hosts.yml"])
+def test_what_a_machine_keeps_to_itself_looks_like_a_secret(path: str) -> None:
+    assert secret_reason(path)
+
+
+PATHS_FOR_GIT = ("home.txt", "xdg.txt", "standard.txt", "instead.txt", "kept.txt")
+"""Each but the last is ignored by the file that is called so."""
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a file of ignore rules for each place that may name one, and a repository."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    (tmp_path / "xdg/git").mkdir(parents=True)
+    for name in ("home", "xdg", "instead"):
+        (tmp_path / name).with_suffix(".rules").write_text(f"{name}.txt\n")
+    (tmp_path / "xdg/git/ignore").write_text("standard.txt\n")
+    subprocess.run(["git", "init", "-q", tmp_path / "repository"], check=True)
+    for name in PATHS_FOR_GIT:
+        (tmp_path / "repository" / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [{}, {"home": ".gitconfig"}, {"xdg": "xdg/git/config"}, {"home": ".gitconfig", "xdg": "xdg/git/config"}],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("instead", [None, "named", "nothing", "absent"])
+def test_the_rules_are_those_that_git_goes_by(
+    places: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], instead: str | None
+) -> None:
+    for name, path in {**configs, "instead": "instead.config"}.items():
+        (places / path).write_text(f"[core]\n\texcludesFile = ~/{name}.rules\n")
+    if instead:
+        named = {"named": str(places / "instead.config"), "nothing": os.devnull, "absent": str(places / "absent")}
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", named[instead])
+    root = places / "repository"
+    command = ["git", "-C", str(root), "ls-files", "-oi", "--exclude-standard"]
+    ignored = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    mine = GitIgnoreRules(root)
+    assert [name for name in sorted(PATHS_FOR_GIT) if mine.is_ignored(name, is_folder=False)] == ignored
+    assert len(ignored) == 1

@@ -13,8 +13,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workspace.path_rules import has_path_at_or_below, repository_owner, split_path
-from app.workspace.paths import FileTooLarge, UnsafePath, Workspace, WorkspaceError
+from app.workspace.path_rules import (
+    FileTooLarge,
+    UnsafePath,
+    WorkspaceError,
+    has_path_at_or_below,
+    repository_owner,
+    split_path,
+)
+from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 from tests.unit.proposals.faults import in_child
 from tests.users import OTHER, can_be

@@ -1,1 +1,1 @@
-"""What the transcript shows: one class for each kind of thing said or done, which knows how it looks."""
+"""Entries of the transcript: one class for each kind, which knows how it looks."""

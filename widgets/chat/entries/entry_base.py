@@ -61,13 +61,13 @@ class GrowingRows(Protocol):
         ...
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Lay out what has come; returns False if the deadline (in `time.thread_time`) came first."""
+        """Lay out new text; return False if the deadline (in `time.thread_time`) came first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry:
-    """Something that was said or done. Entries are values: another with the same key replaces it."""
+    """Something that was said or done. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
     """The role whose background lies under the whole entry."""
@@ -81,7 +81,7 @@ class TranscriptEntry:
         raise NotImplementedError
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """In place of `rows`, where a text may grow that is too long to be laid out anew each time.
+        """Return rows that grow, for a growing text that is too long to lay out again each time; None otherwise.
 
         `former` is what this method has returned for the entry that had this place before, if anything.
         """

@@ -1,4 +1,4 @@
-"""What the user and the model say to each other."""
+"""Messages of the user and the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,6 @@ class PlainDocument:
     """Text in, rows out, below a row that heads them."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
-        """Empty, `width` cells wide."""
         self.width = width
         self._face = face
         self._settled = ""
@@ -44,7 +43,7 @@ class PlainDocument:
         self.lines: list[StyledLine] = []
 
     def show(self, head: StyledLine, text: str) -> None:
-        """Show this text: at little cost if it is what is shown with more behind it."""
+        """Show this text; cheap if it extends the shown one."""
         if not text.startswith(self._settled):
             self._settled, self._rows = "", 0
         rows = self.lines[1 : self._rows]
@@ -93,17 +92,17 @@ class UserEntry(TranscriptEntry):
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
     def marks(self, opened: bool) -> EntryGutter:
-        """The bar of all that the user writes."""
+        """Return the bar of the user's messages."""
         return EntryGutter(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
-        """Not above what folding leaves."""
+        """Return a height within the limit of folding."""
         words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
         return min(LONGEST_MESSAGE + 1, words) + len(self.images)
 
     @property
     def can_open(self) -> bool:
-        """If they may be folded."""
+        """Return whether the message is long enough to fold."""
         return _is_long(self.text)
 
     @property
@@ -174,7 +173,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def _note(self) -> list[StyledLine]:
-        """What is said under an answer that did not end well."""
+        """Return the lines under an answer that did not end well."""
         match self.state:
             case "interrupted":
                 note = "interrupted"
@@ -194,7 +193,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """If it was discarded and is folded."""
+        """Return whether the answer was discarded, which folds it."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property
@@ -244,7 +243,7 @@ class QuestionEntry(TranscriptEntry):
     answer: str | None = None
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The question, and once it is answered what there was to choose from."""
+        """Return the question, and its options once it is answered."""
         lines = markdown_lines(self.text, width, visible) or [BLANK]
         if self.answer is None:
             return lines

@@ -1,4 +1,4 @@
-"""What signoff says: to the model, to the user, and of how a turn went."""
+"""Messages of signoff: to the model, to the user, and about how a turn ended."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -37,7 +37,7 @@ class InterventionEntry(FoldedEntry):
     """From whom to whom."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Who speaks to whom, and what is said."""
+        """Return the lines of the instruction: sender, receiver and text."""
         head: Span = (f"{self.way}  ", TextStyle("program-mark"))
         text = visible(self.text)
         if opened:
@@ -64,7 +64,7 @@ class NoticeEntry(TranscriptEntry):
         return wrap_text(visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
 
     def marks(self, opened: bool) -> EntryGutter:
-        """How grave it is."""
+        """Return the marks for the severity."""
         return EntryGutter(("· ", MUTED) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
@@ -75,7 +75,7 @@ class NoticeEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class TurnEndEntry(TranscriptEntry):
-    """The end of a turn: how it ended, and what it took."""
+    """The end of a turn: its outcome and its usage."""
 
     stopped: str
     message: str = ""

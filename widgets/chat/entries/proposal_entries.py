@@ -1,4 +1,4 @@
-"""What the model proposes and the user decides: the card of a proposal, and each decision about it."""
+"""Proposals and decisions: the card of a proposal, and each decision about it."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -129,7 +129,7 @@ class ProposalEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Its name, and what it is."""
+        """Return its id and its summary."""
         return f"{self.proposal} {self.summary}"
 
 
@@ -177,7 +177,7 @@ class DecisionEntry(TranscriptEntry):
         return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
     def _hunk_words(self) -> str:
-        """What became of the hunks that waited, where the decision was on some, or on the rest."""
+        """Return the outcome of the hunks, where the decision was about a part."""
         count = len(self.hunks)
         if self.decision is not Decision.DENIED:
             if self.on_disk and self.decision is Decision.REOPENED:
@@ -201,7 +201,7 @@ class DecisionEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """The feedback, or what it is about."""
+        """Return the feedback, or the subject of the decision."""
         return self.feedback or self.proposal
 
 

@@ -1,4 +1,4 @@
-"""What the model does: a tool call is one quiet line, which opens to the arguments and the result."""
+"""Tool calls: one quiet line each, which opens to the arguments and the result."""
 
 import json
 from collections.abc import Mapping
@@ -166,7 +166,7 @@ class ToolEntry(TranscriptEntry):
         )
 
     def _facts(self, width: int, beside: int) -> list[str]:
-        """What came of it; `beside` are the cells of the row that verb and target leave."""
+        """Return the outcome of a call; `beside` is the room in cells that verb and target leave."""
         if self.status == "writing":
             return [f"{self.characters:,} characters" if self.characters else "", seconds(self.duration)]
         # A failure is told with the path that the line begins with anyway.
@@ -208,7 +208,7 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Return what the model read."""
+        """Return the text that the model read."""
         return self.output
 
 

@@ -90,7 +90,7 @@ class CodePiece:
 
     @property
     def missing_lexer(self) -> str:
-        """The language whose lexer is to be loaded first; empty if none is missing."""
+        """Return the language whose lexer must be loaded first; empty if none is missing."""
         return "" if self.language in _lexers else self.language
 
     def spans(self, index: int) -> Sequence[Span]:
@@ -103,7 +103,7 @@ class CodePiece:
         return self._highlighted[index]
 
     def _continued(self) -> list[list[Span]]:
-        """The faces of the former piece, with those of what came since; nothing if they don't fit together.
+        """Return the faces of the former piece, with those of the added text; empty if they don't fit together.
 
         A lexer doesn't say what it is in, a string for one, at the end of a line. So it begins some lines above what
         is new: where it finds in them what it had found from the top, it is in the same there.
@@ -181,7 +181,7 @@ def code_lines(
 
 
 def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
-    """Where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
+    """Return where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
 
     The first row has `width` cells, the others `later`.
     """

@@ -195,7 +195,7 @@ class RenderState:
     """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
 
     def unfinished(self, code: CodePiece | None) -> "RenderState":
-        """A copy, to render an unfinished chunk with; `code` is the one that it was a moment ago, if it was code."""
+        """Return a copy for rendering an unfinished chunk; `code` is its former state, if it was code."""
         return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 

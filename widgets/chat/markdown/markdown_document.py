@@ -24,7 +24,7 @@ _RULE_BELOW = re.compile(r"[|:\- \t]*$")
 
 
 def is_worth_showing(line: str, fence: str) -> bool:
-    """Whether an unfinished line says something already; `fence` are the marks that end the code that it is in."""
+    """Return whether an unfinished line already has visible text; `fence` are the closing marks of its code block."""
     if fence:
         return not fence.startswith(line.strip())
     return _ONLY_MARKS.match(line) is None
@@ -87,7 +87,7 @@ def _cells(row: str) -> int:
 
 
 def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
-    """A table of which there is but the heading, with the rule that is to come."""
+    """Return a table of which only the heading exists, with the rule that will follow."""
     return replace(chunk, kind="table", text="", header=f"{heading}\n|{'---|' * _cells(heading)}\n")
 
 
@@ -96,10 +96,13 @@ class MarkdownDocument:
 
     `append` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
     given. What is laid out stays: only the last, unfinished block is done again when it grows.
+
+    Args:
+        width: In cells.
+        clean: Makes control characters visible, and keeps line ends.
     """
 
     def __init__(self, width: int, clean: Callable[[str], str] = str) -> None:
-        """`width` in cells; `clean` makes control characters visible, and keeps line ends."""
         self._width = width
         self._clean = clean
         self._parts: list[str] = []
@@ -156,7 +159,7 @@ class MarkdownDocument:
         self._incoming.append(text)
 
     def finish(self, note: Sequence[StyledLine] = ()) -> None:
-        """No more source will come; the last block is final, and `note` stands below it."""
+        """End the document: the last block is final, and `note` stands below it."""
         self._note = note
         if self._finished:
             return
@@ -165,7 +168,7 @@ class MarkdownDocument:
             self._begin_again(environment)
 
     def _begin_again(self, environment: dict[str, Any]) -> None:
-        """Lay out the whole text anew: a reference is defined at the end as a rule, after the links that use it."""
+        """Lay out the whole text again: a reference is usually defined at the end, after the links that use it."""
         self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
         self._state = RenderState(environment=environment)
@@ -174,7 +177,7 @@ class MarkdownDocument:
         self._held = None
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Lay out what has come; returns True when nothing is left to do.
+        """Lay out new text; return True when nothing is left to do.
 
         `deadline` is a `time.thread_time` value after which the rest is left to the next call.
         """
@@ -247,7 +250,7 @@ def markdown_lines(text: str, width: int, clean: Callable[[str], str] = str) -> 
 
 
 def preload() -> None:
-    """Load what reads Markdown and code, on any thread: else the first answer does, while the keyboard waits."""
+    """Load the Markdown and code parsers on any thread: else the first answer would load them while a key waits."""
     import pygments.lexers  # noqa: F401
 
     parser()

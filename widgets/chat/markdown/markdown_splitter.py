@@ -67,7 +67,7 @@ def indentation(line: str) -> int:
 
 
 def starts_block(line: str, inside_paragraph: bool = False) -> bool:
-    """Whether the line begins a block of its own, so that an open paragraph, table or quote ends before it."""
+    """Return whether the line begins a new block, which ends an open paragraph, table or quote."""
     if FENCE.match(line) or HEADING.match(line) or RULE.match(line) or QUOTE.match(line):
         return True
     item = ITEM.match(line)
@@ -159,7 +159,7 @@ class MarkdownSplitter:
                 return self._between(line)
 
     def overflow(self, partial: str) -> tuple[list[MarkdownChunk], str]:
-        """Cut an unfinished last line that is already too long; returns chunks and what is left of it."""
+        """Cut an unfinished last line that is too long; return chunks and the rest."""
         chunks, rest = self._cut_line(partial)
         if len(rest) > LONGEST_PARAGRAPH and rest.strip():
             if self._kind is None:
@@ -184,7 +184,7 @@ class MarkdownSplitter:
         return self._within or not starts_block(line, inside_paragraph=self._kind is not None)
 
     def _cut_line(self, line: str) -> tuple[list[MarkdownChunk], str]:
-        """Take a line as far as it is too long, piece by piece; returns chunks and what is left of it."""
+        """Cut a line as far as it is too long, piece by piece; return chunks and the rest."""
         chunks: list[MarkdownChunk] = []
         while len(line) > LONGEST_PARAGRAPH and not self._is_of_paragraph(line):
             cut = line.rfind(" ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH) + 1 or LONGEST_PARAGRAPH
@@ -194,7 +194,7 @@ class MarkdownSplitter:
         return chunks, line
 
     def _go_on(self, piece: str) -> list[MarkdownChunk]:
-        """The next piece of a line, in the block that the line is in whatever the piece looks like."""
+        """Continue a line with its next piece in the same block, whatever the piece looks like."""
         match self._kind:
             case "fence":
                 self._joined.append(len(self._lines))
@@ -289,7 +289,7 @@ class MarkdownSplitter:
         return chunks
 
     def _cut_item(self) -> list[MarkdownChunk]:
-        """Close a list item that has grown long, and go on with it in a chunk of its own."""
+        """Close a long list item, and continue it in a new chunk."""
         indent, number, marker, fence = self._indent, self._number, self._marker, self._inner_fence
         chunk = self._close()
         self._open("item_rest")
@@ -423,7 +423,7 @@ class MarkdownSplitter:
         return chunk
 
     def _piece(self) -> MarkdownChunk:
-        """Hand out what is there of the block and go on with it."""
+        """Return the finished part of the block and continue it."""
         assert self._kind is not None
         chunk = self._chunk(self._kind)
         self._lines = []

@@ -1,4 +1,4 @@
-"""Lines of styled text, laid out for a width but free of colours: what a theme paints and a selection copies."""
+"""Lines of styled text, laid out for a width but without colours: a theme paints them and a selection copies them."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from app.text.safe_text import escape_unsafe as without_controls
 
 
 class TextStyle(NamedTuple):
-    """How a stretch of text looks, in words that a theme gives colours to."""
+    """Look of a stretch of text, in words to which a theme gives colours."""
 
     role: str = "text"
     """The component class without its prefix: `heading` is painted as `chat--heading`."""
@@ -29,7 +29,7 @@ Span = tuple[str, TextStyle]
 
 
 class LazySpans(Protocol):
-    """Text whose faces are worked out only when it is drawn (highlighted code)."""
+    """Text whose styles are computed only when it is drawn (highlighted code)."""
 
     def spans(self, index: int) -> Sequence[Span]:
         """The spans of line `index`."""
@@ -37,7 +37,7 @@ class LazySpans(Protocol):
 
     @property
     def missing_lexer(self) -> str:
-        """The language whose lexer is to be loaded first; empty if none is missing."""
+        """Return the language whose lexer must be loaded first; empty if none is missing."""
         ...
 
 

@@ -1,15 +1,22 @@
-"""Keys on one line, or on as many as they need; and which of them a narrow footer leaves out."""
+"""Keys on as many lines as they need, and what lists light of what is looked for."""
 
+import time
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 from textual.binding import Binding
+from textual.content import Content
+from textual.widgets import OptionList
 
 from app.keys.actions import ACTIONS
+from widgets.common.input_order import OnScreenClock
 from widgets.common.key_bar import KeyBar, fitting_hints
 from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.search_list import Choice, SearchList
+from widgets.common.text_view import TextView
 
 HINTS = st.lists(
     st.builds(KeyHint, st.sampled_from(["y", "escape", "ctrl+d", "up,down", ""]), st.sampled_from(["go", "leave it"]))
@@ -91,3 +98,34 @@ def test_a_click_on_one_of_a_few_keys_presses_that_one() -> None:
     assert [hint.key_at(column) for column in (0, 2, 4, 7)] == ["up", "down", "pagedown", "pagedown"]
     assert {hint.key_at(column) for column in (1, 3, 8, 12)} == {"up"}, "between them and on the words, the first"
     assert KeyHint("", "type to search").key_at(2) == ""
+
+
+def test_where_nothing_is_found_there_is_no_match_to_go_to() -> None:
+    view = TextView()
+    for query in ("", "two"):
+        view.set_query(query)
+        assert view.go_to_match(1) == view.go_to_match(-1) == (0, 0)
+
+
+class Listing(App[None]):
+    def compose(self) -> ComposeResult:
+        yield SearchList("Search")
+
+
+@pytest.mark.parametrize("label", ["about Izmir", "İstanbul about", "ABOUT"])
+async def test_what_is_looked_for_is_underlined_where_it_stands(label: str) -> None:
+    """Some letters are two in lower case."""
+    app = Listing()
+    async with app.run_test() as pilot:
+        app.query_one(SearchList).set_choices([Choice("a", Content(label), label)])
+        await pilot.press(*"about")
+        prompt = app.query_one(OptionList).get_option_at_index(0).prompt
+        assert isinstance(prompt, Content)
+        (span,) = prompt.spans
+        assert prompt.plain[span.start : span.end].lower() == "about"
+
+
+async def test_what_is_never_painted_is_not_waited_for_without_end() -> None:
+    sight = OnScreenClock()
+    await sight.wait(0.001)
+    assert not sight.had(time.monotonic())

@@ -1,6 +1,10 @@
 """What is drawn of rows, without a screen."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.style import Style
 from textual.geometry import Size
 
@@ -8,6 +12,7 @@ from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
+from widgets.diff.syntax_tokens import Flagged, Stretch, clipped, overlaid, runs
 
 
 def drawn(sheet: DiffModel) -> list[str]:
@@ -74,3 +79,43 @@ def test_beside_a_line_that_wraps_a_shorter_one_has_no_mark() -> None:
     rows = [row for row in drawn(sheet) if "↳" in row]
     assert rows
     assert all("↳" not in row[:80] for row in rows)
+
+
+LENGTH = 30
+
+RANGE = st.tuples(st.integers(0, LENGTH), st.integers(0, LENGTH)).map(sorted).filter(lambda ends: ends[0] < ends[1])
+
+
+@st.composite
+def apart(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Ranges in order that don't overlap."""
+    ends = sorted(draw(st.sets(st.integers(0, LENGTH), max_size=10)))
+    return [(begin, end) for number, (begin, end) in enumerate(pairwise(ends)) if number % 2 == 0]
+
+
+@given(apart(), apart(), st.lists(st.tuples(RANGE, st.sampled_from([1, 2, 4])), max_size=4))
+def test_each_character_has_the_looks_of_what_lies_on_it(
+    tokens: list[tuple[int, int]], words: list[tuple[int, int]], flags: list[tuple[list[int], int]]
+) -> None:
+    under: list[Stretch] = [(begin, end, f"token {begin}") for begin, end in tokens]
+    marks: list[Flagged] = [(begin, end, bit) for (begin, end), bit in flags]
+    looks: list[tuple[str, int]] = []
+    for start, end, name, marked in runs(LENGTH, overlaid(under, words, "word"), marks):
+        assert start == len(looks) < end
+        looks += [(name, marked)] * (end - start)
+    assert len(looks) == LENGTH
+    for at, (name, marked) in enumerate(looks):
+        token = next((name for begin, end, name in under if begin <= at < end), "")
+        assert name == ("word" if any(begin <= at < end for begin, end in words) else token)
+        expected = 0
+        for begin, end, bit in marks:
+            expected |= bit if begin <= at < end else 0
+        assert marked == expected
+
+
+@given(apart(), RANGE)
+def test_what_is_clipped_lies_within(tokens: list[tuple[int, int]], window: list[int]) -> None:
+    first, last = window
+    found = clipped([(begin, end, "") for begin, end in tokens], first, last)
+    shown = {at for begin, end, _ in found for at in range(begin, end)}
+    assert shown == {at for begin, end in tokens for at in range(begin, end) if first <= at < last}

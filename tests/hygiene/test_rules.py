@@ -1,0 +1,135 @@
+"""Rules of the source: one door for reading, widgets' names, and what refusals say to whom."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import textual.widgets
+from textual.widget import Widget
+
+import app
+import widgets
+from app.proposals.values import proposal_errors
+
+ROOT = Path(__file__).resolve().parents[2]
+OPENS_OTHER_FILES = {
+    "app/attestation/signatures.py": "git's allowed signers, which the user names",
+    "app/attestation/range_verification.py": "the policy that the user names",
+    "app/agent/trace.py": "the file of --debug",
+    "app/cli/main.py": "the null device",
+    "app/cli/server_commands.py": "the null device",
+    "app/cli/command_output.py": "the null device",
+    "app/ui/controllers/app_commands.py": "the file that the user exports to",
+    "app/cli/proposal_commands.py": "the patch that the user names",
+    "app/config/reading_limit.py": "the user's own configuration",
+    "app/config/settings.py": "the user's own configuration, which lies below the door",
+    "app/demo/demo_server.py": "signoff's own sample",
+    "app/demo/demo_conversation.py": "signoff's own words",
+    "app/ui/screens/external_diff_screen.py": "its own search line",
+    "app/ui/terminal/external_editor.py": "a temporary file of its own",
+    "app/ui/chat_controller.py": "a session",
+    "app/ui/context/error_messages.py": "the log",
+    "app/ui/review_page.py": "its own style sheet",
+    "app/proposals/files/filesystem.py": "writing, and folders",
+    "app/proposals/stack/locked_proposals.py": "the lock",
+    "app/storage/database.py": "the database",
+    "app/storage/session_lock.py": "the lock",
+    "app/cli/decision_commands.py": "/proc",
+    "app/doors/mcp/door_server.py": "/proc",
+    "app/launcher/deadline.py": "pipes to its own child process",
+    "app/sandbox/cache_layers.py": "its own marks, and the lock",
+    "app/sandbox/outside_access.py": "/proc",
+    "app/sandbox/enclosed_process.py": "what a helper process reports",
+    "app/sandbox/sandbox_init.py": "/proc, and folders to mount",
+    "app/sandbox/syscall_filter.py": "paths that a command asks for, as descriptors without contents",
+    "app/sandbox/workspace_backup.py": "the lock, and its own index",
+    "app/sandbox/overlay_layer.py": "/proc",
+    "app/sandbox/process.py": "the output of a command, and /proc",
+    "app/sandbox/run_folders.py": "the lock",
+    "app/sandbox/sandbox.py": "a run",
+    "app/sandbox/disk_leaf.py": "a lease, which reads nothing",
+    "app/sandbox/ignored_write_back.py": "folders",
+    "app/automation/check_runner.py": "a run",
+    "app/mcp_client/token_store.py": "signoff's own file of tokens",
+    "app/tools/command/run_command.py": "a run",
+    "app/workspace/paths.py": "folders",
+    "app/workspace/reading.py": "the door itself",
+}
+OPENING = {"open", "fdopen", "read_text", "read_bytes"}
+
+
+def may_open(text: str) -> bool:
+    """Whether it is worth to look closer."""
+    return any(f"{name}(" in text for name in OPENING)
+
+
+def opens(node: ast.AST) -> bool:
+    """Whether this is a call that may open a file."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+    return name in OPENING
+
+
+def test_files_of_a_workspace_are_opened_in_one_place() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "app").rglob("*.py")
+        if may_open(text := path.read_text(encoding="utf-8"))
+        if any(opens(node) for node in ast.walk(ast.parse(text)))
+    }
+    assert found <= set(OPENS_OTHER_FILES), "read through app.workspace.reading, or say here why not"
+
+
+def classes_of(kind: type[Widget]) -> Iterator[type[Widget]]:
+    """A class and all that are derived from it."""
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from classes_of(derived)
+
+
+def test_every_widget_has_a_name_of_its_own() -> None:
+    for package in (app, widgets):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    places: dict[str, set[str]] = defaultdict(set)
+    for kind in classes_of(Widget):
+        if kind.__module__.split(".")[0] in ("app", "widgets"):
+            places[kind.__name__].add(kind.__module__)
+    for name in textual.widgets.__all__:  # type: ignore[attr-defined]
+        if name in places:
+            places[name].add("textual.widgets")
+    shared = {name: sorted(modules) for name, modules in places.items() if len(modules) > 1}
+    assert not shared
+
+
+KINDS = {name for name, kind in vars(proposal_errors).items() if isinstance(kind, type)}
+FOR_A_MODEL = re.compile(r"\b(list_files|read_file|write_file|edit_file|Give|[Rr]ead (it|the file) again)\b")
+
+
+def facts(tree: ast.AST) -> list[str]:
+    """The constant text of the first argument of every refusal that is raised."""
+    calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
+    return [
+        "".join(str(part.value) for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant))
+        for call in calls
+        if isinstance(call.func, ast.Name) and call.func.id in KINDS and call.args
+    ]
+
+
+def test_no_fact_tells_a_person_what_a_model_should_do() -> None:
+    found = {
+        path.name: facts(ast.parse(path.read_text(encoding="utf-8")))
+        for path in (ROOT / "app/proposals").rglob("*.py")
+    }
+    assert sum(map(len, found.values())) > 30
+    offenders = {
+        name: bad for name, all_ in found.items() if (bad := [one for one in all_ if FOR_A_MODEL.search(one)])
+    }
+    assert not offenders

@@ -1,0 +1,206 @@
+"""SIGKILL at random instants: nothing that was said to be done is lost, and no process goes on."""
+
+import asyncio
+import os
+import random
+import signal
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from app.conversation.events import Event, UserMessage
+from app.conversation.payload.projection import PayloadInputs, project
+from app.llm.values.profile import Profile
+from app.proposals.values.models import ProposalState
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import recover
+from app.sandbox.sandbox import Sandbox
+from app.sandbox.sandbox_mode import SandboxMode
+from app.workspace.paths import Workspace
+from tests.forking import Forking
+from tests.unit.conversation.validity import violations
+from tests.unit.sandbox.test_scripts import make, state
+from tests.unit.tools.processes import new_mark
+from tests.wire.endpoints import OBEYS
+from tests.wire.replies import Call, Turn
+from tests.wire.server import Request, WireServer
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def going_on(mark: str, place: Path) -> bool:
+    """Whether anything is left of a command: itself, what it runs in its turn, who watches it."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (folder / "cmdline").read_bytes():
+                return True
+            # What a killed shell has started has no mark, and may be about to leave the kernel.
+            if (folder / "cwd").readlink().is_relative_to(place):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
+def test_whatever_the_instant_nothing_goes_on_and_nothing_has_changed(
+    processes: Forking, tmp_path: Path, way: SandboxMode, instants: int
+) -> None:
+    root, runs = tmp_path / "ws", tmp_path / "runs"
+    make(root)
+    before = state(root)
+    seed = random.Random(7)
+    for _ in range(instants):
+        mark = new_mark()
+        command = (
+            f"env -i setsid sleep {mark} & i=0; while :; do i=$((i+1)); echo $i >> a.txt; rm -rf d/e; "
+            f"mkdir -p d/e/$i; "
+            f"echo $i > d/e/$i/new; ln -sfn $i link; mv d/x d/x2; mv d/x2 d/x; done"
+        )
+        ours, theirs = socket.socketpair()
+        words = ("tests.processes.one_run", str(root), str(runs), way, command)
+        process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
+        with ours, ours.makefile("rb") as told:
+            assert told.readline() == b"ready\n"
+            time.sleep(seed.random() / 4)
+            process.kill()
+            assert process.wait() == -signal.SIGKILL
+        deadline = time.monotonic() + 60
+        # A process that forks and dies while the others are looked at is in no one's sight; so more than one look.
+        clear = 0
+        while clear < 5 and time.monotonic() < deadline:
+            clear = 0 if going_on(mark, tmp_path) else clear + 1
+            time.sleep(0.02)
+        assert clear == 5, Path("/proc/loadavg").read_text()
+        sandbox = Sandbox(Workspace(root), runs, own=())
+        sandbox.restore_workspace()
+        assert state(root) == before
+        asyncio.run(sandbox.probe())
+        assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
+        assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_rules_that_a_killed_command_has_written_hide_nothing_from_the_next_start(
+    processes: Forking, tmp_path: Path
+) -> None:
+    """It is put back by the rules from before the command: what they ignored stays as the command has written it."""
+    root, runs, talk = tmp_path / "ws", tmp_path / "runs", socket.socketpair()
+    make(root)
+    (root / ".gitignore").write_text("*.log\n")
+    before = state(root)
+    rules = "rm -r d; mkdir new; for each in . new; do echo '*' > $each/.gitignore; echo x > $each/code.py; done"
+    mark = new_mark()
+    command = f"echo 1 > a.log; {rules}; echo > a.txt; echo > end.log; sleep {mark}"
+    words = ("tests.processes.one_run", str(root), str(runs), SandboxMode.IN_PLACE, command)
+    process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=talk[1])
+    with talk[0]:
+        deadline = time.monotonic() + 60
+        while not (root / "end.log").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+    assert (root / "new/code.py").exists() and not (root / "d").exists()
+    while going_on(mark, tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert "cut off" in Sandbox(Workspace(root), runs, own=()).restore_workspace()
+    assert (root / "a.log").read_text() == "1\n"
+    for name in ("a.log", "end.log"):
+        (root / name).unlink()
+    assert state(root) == before
+
+
+def writer(request: Request) -> Turn:
+    """A model that reads, and then rewrites two files in one step."""
+    number = request.number
+    if number % 3 == 0:
+        return Turn("Looking.", calls=(Call("read_file", {"path": "a.txt"}), Call("list_files", {})))
+    text = f"version {number}\n" * 40
+    return Turn(
+        "Writing.",
+        calls=(
+            Call("write_file", {"path": "a.txt", "content": "a " + text}),
+            Call("write_file", {"path": "b.txt", "content": "b " + text}),
+        ),
+    )
+
+
+def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, home: Path) -> list[str]:
+    """Run the session until it has done a random number of things and a moment more; what it said was done."""
+    source = random.Random(seed)
+    things = source.randint(0, 5)
+    ours, theirs = socket.socketpair()
+    child = processes.start_module(
+        "tests.processes.crashing_session",
+        *(str(root), server.base_url, str(seed)),
+        folder=root,
+        environment={**os.environ, "SIGNOFF_HOME": str(home)},
+        talk=theirs,
+    )
+    with ours, ours.makefile("rb", buffering=0) as said:
+        data = b""
+        try:
+            while data.count(b"\n") <= things:
+                data += said.read(65536)
+                assert child.poll() is None, data
+            # Into the middle of whatever comes next.
+            time.sleep(source.random() * 0.05)
+        finally:
+            child.kill()
+            data += said.readall()
+        assert child.wait() == -signal.SIGKILL, data
+    return [line.decode() for line in data.split(b"\n")[:-1]]
+
+
+def check(runtime: OpenWorkspace, done: list[str]) -> None:
+    """The state on disk agrees with everything that was said to be done."""
+    recovered = recover(runtime, patience=-1)
+    assert not any("blocked" in line for line in recovered), recovered
+    latest = runtime.sessions.latest()
+    events: list[Event] = runtime.sessions.events(latest.id) if latest else []
+    payload = project(events, Profile(), PayloadInputs("system", []))
+    assert violations(payload.messages) == []
+    decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
+    told = {proposal for _, proposal in decided}
+    for proposal in runtime.service.all():
+        undecided = proposal.state.is_pending or proposal.state is ProposalState.SUPERSEDED
+        assert undecided or proposal.id in told, proposal
+    messages = {event.text for event in events if isinstance(event, UserMessage)}
+    for line in done:
+        verb, _, rest = line.partition(" ")
+        if verb in ("approved", "denied"):
+            assert (verb, rest) in decided, line
+            state = runtime.service.get(rest).state
+            assert state is (ProposalState.APPLIED if verb == "approved" else ProposalState.DENIED), (line, state)
+        elif verb == "said":
+            assert rest in messages, line
+    a, b = (runtime.workspace.root / name for name in ("a.txt", "b.txt"))
+    assert a.exists() == b.exists()
+    if a.exists():
+        assert a.read_text()[2:] == b.read_text()[2:], "both files are of one version"
+    leftovers = [path.name for path in runtime.workspace.root.iterdir() if path.name not in ("a.txt", "b.txt")]
+    assert leftovers == []
+
+
+@pytest.mark.parametrize(
+    "kills", [5, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["some", "100"]
+)
+def test_sigkill_again_and_again(
+    processes: Forking, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
+) -> None:
+    home, root = tmp_path / "home", tmp_path / "workspace"
+    root.mkdir()
+    monkeypatch.setenv("SIGNOFF_HOME", str(home))
+    server.behave(OBEYS)
+    server.model(writer)
+    everything: list[str] = []
+    for seed in range(kills):
+        everything += run_and_kill(processes, root, server, seed, home)
+        runtime = open_runtime(root, {}, {})
+        try:
+            check(runtime, everything[-200:])
+        finally:
+            runtime.close()
+    kinds = {line.split(" ")[0] for line in everything}
+    assert "said" in kinds and kinds & {"approved", "denied"}, "the kills came before anything happened"

@@ -1,0 +1,194 @@
+"""Tools of servers: few are offered and others found; the model calls them, asked first, in the app and headless."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.conversation.events import CallOutcome
+from app.mcp_client.mcp_servers import SHARE
+from tests.forking import Forking
+from tests.servers.stage import NO, PLAYER, player, stage
+from tests.wire.bench import FILE, edit, of_role
+from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
+from tests.wire.replies import Call, Turn
+from tests.wire.server import WireServer
+
+DISOBEDIENT = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS_CALLS, FAILS_CALLS)
+
+
+@pytest.mark.layer
+async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__echo", {"text": "hello\nthere"}))
+        assert said == "hello\nthere"
+        assert "play__echo" in on.offered
+        asked = on.asked[0]
+        assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n│ there")
+        assert "says that it only reads" in " ".join(asked.notes)
+        assert on.called == ["echo"]
+
+
+async def test_what_is_allowed_is_a_tool_as_it_is_described(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        for _ in range(2):
+            await on.say(("play__echo", {"text": "hello"}))
+        listing = on.server("play").listing
+        listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
+        await on.say(("play__echo", {"text": "hello"}))
+        first, same, other = (asked.form for asked in on.asked)
+        assert first == same != other
+
+
+async def test_a_no_reaches_no_server(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}) as on:
+        on.answers = lambda asked: NO
+        said = await on.say(("play__echo", {"text": "hello"}))
+        assert "did not allow" in said
+        assert on.called == []
+
+
+@pytest.mark.parametrize("behaviour", DISOBEDIENT, ids=lambda each: each.name)
+async def test_behind_a_staged_edit_no_server_is_called(
+    behaviour: Behaviour, wire: WireServer, tmp_path: Path
+) -> None:
+    """Whatever the endpoint makes of the closing request."""
+    async with stage(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
+        wire.always(Turn(calls=(Call("play__echo", {"text": "hello"}),)))
+        await on.say(edit(), last="")
+        assert "play__echo" in on.offered
+        assert on.called == []
+        assert on.asked == []
+        assert (on.root / "greet.py").read_text() == FILE
+
+
+@pytest.mark.layer
+async def test_what_a_server_writes_is_staged_and_closes_the_gate(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player()}, behaviour=IGNORES_TOOL_CHOICE) as on:
+        path = str(on.root / "new/file.txt")
+        await on.say(("play__write", {"path": path, "text": "written\n"}), ("play__echo", {"text": "x"}), last="")
+        assert not Path(path).exists()
+        assert on.called == ["write"]
+        staged, refused = on.results
+        assert '"status": "staged"' in staged.text
+        assert refused.outcome is CallOutcome.REFUSED
+        proposal = on.host.runtime.proposals.recent()[0]
+        assert [change.path for change in proposal.files] == ["new/file.txt"]
+        # It sees what waits, and after the decision what is on the disk.
+        await on.host.decisions.approve(proposal.id)
+        assert Path(path).read_text() == "written\n"
+        Path(path).write_text("by hand\n")
+        assert await on.say(("play__read", {"path": path})) == "by hand"
+
+
+async def run(
+    processes: Forking, wire: WireServer, tmp_path: Path, *options: str, more: str = ""
+) -> tuple[dict[str, Any], str]:
+    """A turn without the screen: what it came to, and what was said meanwhile; `more` is of the server's table."""
+    root, config = tmp_path / "workspace", tmp_path / "home/config"
+    root.mkdir()
+    config.mkdir(parents=True)
+    (root / "greet.py").write_text(FILE)
+    table = f"command = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(PLAYER))}]\n"
+    (config / "config.toml").write_text(f'base_url = "{wire.base_url}"\nmodel = "m"\n[mcp.play]\n{table}{more}')
+    wire.behave(OBEYS)
+    path = str(root / "new.txt")
+    wire.turn(calls=[("play__write", {"path": path, "text": "written\n"})])
+    wire.say("Done.")
+    words = ["run", "Do it.", "--json", *options]
+    done = await asyncio.to_thread(processes.run, words, folder=root, environment=os.environ)
+    assert done.returncode == 0, done.stderr
+    assert not Path(path).exists()
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.layer
+async def test_what_a_server_writes_waits(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    outcome, _ = await run(processes, wire, tmp_path, "--commands", "allow")
+    assert outcome["proposals"] == ["P1"]
+
+
+async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    outcome, said = await run(processes, wire, tmp_path)
+    assert outcome["proposals"] == []
+    assert "not allowed without the screen: write" in said
+    assert "· play__write new.txt" in said.replace(f"{tmp_path / 'workspace'}/", "")
+    assert "not allowed: `--commands allow` lets it run" in said and "denied" not in said
+    [result] = of_role(wire.last, "tool")
+    assert "nobody could be asked" in result and "The user did not" not in result
+
+
+@pytest.mark.layer
+async def test_one_that_writes_without_review_is_not_called_unwatched(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
+    _, said = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
+    assert "not allowed without the screen: write" in said
+    assert "not allowed: `--in-place` lets it run" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+async def test_no_server_outlives_it(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    await run(processes, wire, tmp_path)
+    folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+    environments = []
+    for folder in folders:
+        try:
+            environments.append((folder / "environ").read_bytes())
+        except OSError:
+            continue
+    assert not [each for each in environments if str(tmp_path).encode() in each and b"SIGNOFF_COMMAND_ID" in each]
+
+
+SUBJECTS = ("issue", "branch", "release", "label", "comment", "webhook", "milestone", "runner")
+MANY: list[dict[str, Any]] = [
+    {"name": f"{verb}_{subject}", "description": f"Will {verb} a {subject}. " + "More of it. " * 20}
+    for subject in SUBJECTS
+    for verb in ("create", "delete", "list", "update")
+]
+WINDOW = 8_000
+
+
+def many() -> dict[str, Any]:
+    """A server with many tools besides one that answers."""
+    echo = {"name": "echo", "description": "Repeat a text."}
+    return player(env={"TOOLS": json.dumps({"tools": [*MANY, echo]})})
+
+
+@pytest.mark.layer
+async def test_they_are_searched_and_called_by_name(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": many()}, context_window=WINDOW) as on:
+        await on.ready("play")
+        found = await on.say(("find_tool", {"words": "open new issues"}))
+        assert "play__create_issue" in found.split("\n")[1] or "play__list_issue" in found
+        assert not [name for name in on.offered if name.startswith("play__")]
+        theirs = [tool for tool in wire.last.body["tools"] if tool["function"]["name"] in ("find_tool", "call_tool")]
+        assert len(json.dumps(theirs)) < WINDOW * 4 / SHARE
+        assert on.asked == []
+        assert await on.say(("call_tool", {"name": "play__echo", "arguments": {"text": "one"}})) == "one"
+        assert on.asked[-1].detail == "echo\ntext: one"
+        # Some models call by the name that they have found, or write the arguments out as text.
+        assert await on.say(("play__echo", {"text": "two"})) == "two"
+        assert await on.say(("call_tool", {"name": "play__echo", "arguments": '{"text": "three"}'})) == "three"
+        for arguments in ('{"text": ', "[1]", [1]):
+            said = await on.say(("call_tool", {"name": "play__echo", "arguments": arguments}))
+            assert said == "The arguments of a tool are an object."
+        assert on.called == ["echo"] * 3
+        assert "no tool 'nope'" in await on.say(("call_tool", {"name": "nope"}))
+        assert "No tool has these words" in await on.say(("find_tool", {"words": "zebra"}))
+
+
+async def test_in_a_large_context_they_are_all_offered(wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": many()}, context_window=200_000) as on:
+        await on.ready("play")
+        await on.say()
+        assert "find_tool" not in on.offered
+        assert len([name for name in on.offered if name.startswith("play__")]) == len(MANY) + 1
+        first = wire.last.body["tools"]
+        await on.say()
+        assert wire.last.body["tools"] == first

@@ -1,0 +1,97 @@
+"""Writing in a real terminal: fast keys, pastes of both kinds, and a draft that outlives a kill."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from app.runtime.open_workspace import open_runtime
+from tests.forking import Forking
+from tests.terminal.staged import NEW, OLD, opened, stage
+from tests.terminal.terminal import Terminal, running_signoff, terminal_environment
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.timeout(120)
+
+BIG = "\n".join(f"line {number}" for number in range(30))
+
+
+def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path, processes: Forking) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    huge = "\n".join(f"row {number} {'x' * 90}" for number in range(20_000))
+    with WireServer() as server:
+        server.say("Seen.")
+        environment = terminal_environment(
+            tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
+        )
+        with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
+            terminal.wait_for("model may act")
+            # Line ends within a paste come as carriage returns.
+            terminal.type("one\ntwox\x7f \x1b[200~" + huge.replace("\n", "\r") + "\x1b[201~ end")
+            terminal.wait_for("[pasted 20,000 lines] end")
+            terminal.type("!\rnext")
+            terminal.wait_for("Seen.", "❯ next")
+        assert server.last.messages[-1] == {"role": "user", "content": f"one\ntwo {huge} end!"}
+
+
+def test_a_draft_outlives_a_kill_folded_as_it_was(tmp_path: Path, processes: Forking) -> None:
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    with WireServer() as server:
+        server.say("Hello yourself.")
+        server.say("Thank you.")
+        environment = terminal_environment(
+            tmp_path / "home", OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY="k", SIGNOFF_MODEL="m"
+        )
+        with running_signoff(processes, ".", folder=folder, environment=environment) as terminal:
+            terminal.wait_for("model may act")
+            terminal.type("hello\r")
+            terminal.wait_for("Hello yourself.")
+            terminal.type("look at \x1b[200~" + BIG.replace("\n", "\r") + "\x1b[201~ and say")
+            terminal.wait_for("[pasted 30 lines] and say")
+            terminal.settle(1.0)
+            os.kill(terminal.pid, signal.SIGKILL)
+            terminal.wait_for_exit()
+        with running_signoff(processes, ".", "--continue", folder=folder, environment=environment) as terminal:
+            terminal.wait_for("Hello yourself.", "❯ look at [pasted 30 lines] and say")
+            terminal.type(" why\r")
+            terminal.wait_for("Thank you.")
+        assert server.last.messages[-1] == {"role": "user", "content": f"look at {BIG} and say why"}
+
+
+PASTED = ["yes please\n", "y\r", "import y", "y" * 5000, "y\nn\ny\n"]
+"""The first or a later character of each is a key that decides."""
+
+
+def reviewed(terminal: Terminal) -> None:
+    terminal.press("f3")
+    # The grace period.
+    terminal.settle(0.7)
+
+
+def test_a_paste_into_the_diff_decides_nothing_and_a_key_does(
+    processes: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    with opened(processes, tmp_path) as terminal:
+        stage(terminal)
+        file = tmp_path / "workspace" / "greet.py"
+        before = file.read_text()
+        runtime = open_runtime(tmp_path / "workspace", {}, {})
+        try:
+            for pasted in PASTED:
+                reviewed(terminal)
+                terminal.type(pasted)
+                terminal.wait_for("nothing was decided")
+                terminal.settle()
+                assert file.read_text() == before, repr(pasted)
+                assert [one.state.is_pending for one in runtime.service.all()] == [True], repr(pasted)
+                # Away, so that what was said of this one goes.
+                terminal.press("escape", "f2")
+                terminal.wait_for("greet", without=["nothing was decided"])
+            reviewed(terminal)
+            terminal.decide("y", lambda: file.read_text() == before.replace(OLD, NEW))
+        finally:
+            runtime.close()

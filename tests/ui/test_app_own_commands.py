@@ -1,0 +1,182 @@
+"""Commands of the user's own in the app: offered, trusted, called, shown."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.oracles.reading import images
+from tests.ui.running_app import running
+from tests.unit.images.pictures import png
+from tests.wire.bench import of_role
+from tests.wire.replies import Turn
+from tests.wire.server import WireServer
+
+REVIEW = """\
+---
+description: Look [/] [bold]with care
+argument-hint: "[file]"
+effort: high
+---
+Review $1 and say what !`git status` says.
+Be brief.
+"""
+
+
+def put(folder: Path, path: str, text: str = REVIEW) -> None:
+    (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    (folder / path).write_text(text)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    put(tmp_path, "workspace/greet.py", "x = 1\n")
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    put(tmp_path, "user/.claude/commands/git/review.md")
+    return tmp_path / "user"
+
+
+async def test_it_is_offered_called_and_shown_as_it_was_typed(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    server.script([Turn("All is well.")])
+    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.write("/git")
+        await run.see("› /git:review", "[file] · Look [/] [bold]with care")
+        await run.pilot.press("tab")
+        await run.write("@greet.py")
+        await run.pilot.press("escape", "enter")
+        await run.see("All is well.", "not run")
+        assert of_role(server.requests[0], "user") == ["Review @greet.py and say what !`git status` says.\nBe brief."]
+        assert server.requests[0].body["reasoning_effort"] == "high"
+        await run.see("/git:review @greet.py", "2 lines to the model · high")
+        assert "Be brief" not in run.text
+        await run.pilot.press("shift+tab", "home", "enter")
+        await run.see("Be brief.")
+
+
+async def test_a_file_that_it_names_is_attached_as_by_a_message(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    put(user, ".claude/commands/look.md", "Look at @$1 closely.")
+    (workspace / "shot.png").write_bytes(png(4, 3))
+    server.script([Turn("A button.")])
+    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.say("/look shot.png")
+        assert images(server.requests[0].body) == [("image/png", png(4, 3))]
+
+
+async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
+    put(user, ".claude/commands/help.md")
+    put(user, ".claude/commands/broken.md", "---\nnot closed")
+    async with running(tmp_path, server, environment={"HOME": str(user)}, size=(160, 60)) as run:
+        await run.command("help")
+        await run.screen("HelpScreen")
+        await run.pilot.press(*"your own", *"git:")
+        await run.pilot.press("ctrl+u", *"review")
+        await run.see("/git:review [file]", "~/.claude/commands/git/review.md")
+        await run.pilot.press("ctrl+u")
+        screen = run.app.screen
+        await run.until(lambda: screen.query("#help-text"), "the text")
+        screen.query_one("#help-text").scroll_end(animate=False)
+        await run.see("/help is signoff's own command", "its front matter has no end")
+        await run.pilot.press("escape", "ctrl+p")
+        await run.screen("CommandPalette")
+        await run.pilot.press(*"git:rev")
+        await run.see("/git:review", "Look [/] [bold]with care")
+        await run.pilot.press("escape")
+        await run.command("broken now")
+        await run.see("/broken cannot be used", "no end")
+        assert server.requests == []
+
+
+async def test_the_workspaces_wait_for_trust_in_these_very_bytes(
+    tmp_path: Path, workspace: Path, server: WireServer
+) -> None:
+    put(workspace, ".signoff/commands/ship.md", "Ship it.")
+    server.script([Turn("Shipped.")])
+    async with running(tmp_path, server) as run:
+        await run.see("commands along: /ship")
+        await run.command("ship")
+        await run.see("/ship comes")
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.see(".signoff/commands/ship.md", "Ship it.", "Commands that wait for your trust: /ship")
+        await run.pilot.press("y")
+        await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
+        await run.say("/ship")
+        assert of_role(server.requests[0], "user") == ["Ship it."]
+        put(workspace, ".signoff/commands/ship.md", "Ship it to me.")
+        await run.command("ship")
+        await run.see("/ship comes")
+        assert len(server.requests) == 1
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.pilot.press("y")
+        await run.until(lambda: "ship" in run.app.parts.commands.own.known.commands, "the command")
+        await run.command("trust")
+        await run.screen("TrustScreen")
+        await run.see("take the trust back")
+        await run.pilot.press("d")
+        await run.until(lambda: run.app.parts.commands.own.known.held == ("ship",), "no trust")
+
+
+async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
+    put(workspace, ".claude/commands/ship.md", "Ship it.")
+    async with running(tmp_path, server) as run:
+        await run.see("commands along: /ship")
+    async with running(tmp_path, server) as run:
+        await run.until(lambda: run.app.parts.commands.own.known.held, "the look")
+        await run.painted()
+        assert "/ship" not in run.text
+
+
+async def test_files_are_looked_at_when_a_command_is_begun(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.until(lambda: run.app.parts.commands.own.known.commands, "the first look")
+        put(user, ".claude/commands/newest.md", "New.")
+        await run.write("/")
+        await run.until(lambda: "newest" in run.app.parts.commands.own.known.commands, "the second look")
+        await run.write("newe")
+        await run.see("› /newest")
+
+
+async def test_while_a_question_waits_a_command_does_not_answer_it(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    server.call("ask_user", {"question": "Which one?"})
+    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        await run.say("Go")
+        await run.see("Which one?")
+        await run.command("git:review x")
+        await run.see("answer it first")
+        assert run.app.session().question is not None and len(server.requests) == 1
+
+
+async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server: WireServer) -> None:
+    for path, text in {
+        "user/.claude/skills/release/SKILL.md": "---\ndescription: How [/] we release.\n---\n",
+        "user/.agents/skills/broken/SKILL.md": "---\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    async with running(tmp_path, server, environment={"HOME": str(tmp_path / "user")}) as run:
+        await run.command("skills")
+        await run.screen("SkillsScreen")
+        await run.see("1 skill: about", "release", "How [/] we release.", "~/.claude/skills/release/SKILL.md")
+        await run.see("~/.agents/skills/broken/SKILL.md: its front matter has no end")
+        await run.pilot.press("escape")
+        (tmp_path / "user/.agents/skills/new").mkdir()
+        (tmp_path / "user/.agents/skills/new/SKILL.md").write_text("---\ndescription: New.\n---\n")
+        await run.command("skills")
+        await run.see("2 skills", "/new takes in the rest")
+        await run.pilot.press("escape")
+        shutil.rmtree(tmp_path / "user")
+        await run.command("skills")
+        await run.told("There are none. A skill is a folder with a SKILL.md")

@@ -1,0 +1,70 @@
+"""What the record of a session, and the model, are told of who said and decided what."""
+
+import json
+from typing import Any
+
+import pytest
+
+from app.conversation.decision_words import decision_facts
+from app.conversation.events import (
+    EVENTS,
+    AssistantMessage,
+    CallDenied,
+    CallOutcome,
+    Decision,
+    Event,
+    Intervention,
+    InterventionKind,
+    Notice,
+    ProposalDecided,
+    ToolCall,
+    ToolResult,
+)
+from app.conversation.markdown_export import markdown_record
+
+EVENTS_OF_THE_PROGRAM: list[Event] = [
+    Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
+    Notice(text="The profile was corrected."),
+]
+
+
+def test_what_the_program_says_is_told_with_its_source_and_its_audience() -> None:
+    record = markdown_record("Title", "model", EVENTS_OF_THE_PROGRAM, {})
+    assert "> signoff → model (fact): P1 was undone." in record
+    assert "> signoff → you: The profile was corrected." in record
+
+
+def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
+    denied = CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja.")
+    record = markdown_record("Title", "model", [denied], {})
+    assert "## You denied a call" in record and "`make`. It did not run." in record
+    assert "> Not now.\n> Use ninja." in record
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [({"command": "make"}, " `make`"), ({"path": 3, "pattern": "a"}, " `a`"), ({"path": ["a"]}, ""), (None, "")],
+)
+def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
+    call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
+    result = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", summary="done")
+    record = markdown_record("Title", "model", [AssistantMessage(calls=(call,)), result], {})
+    assert f"- a_tool{target}: ok, done" in record.splitlines()
+
+
+def test_the_json_of_an_event_names_them_too() -> None:
+    said = [json.loads(EVENTS.dump_json(event)) for event in EVENTS_OF_THE_PROGRAM]
+    assert [(one["source"], one["audience"]) for one in said] == [("program", "both"), ("program", "user")]
+
+
+@pytest.mark.parametrize(
+    ("decision", "on_disk", "said"),
+    [
+        (Decision.APPROVED, False, "The user approved proposal P1. It is written to disk now."),
+        (Decision.APPROVED, True, "The user keeps what proposal P1 shows of the files on disk."),
+        (Decision.DENIED, False, "The user denied proposal P1. Nothing of it was written."),
+        (Decision.DENIED, True, "The user denied proposal P1, of changes that were on disk. They were taken off it;"),
+    ],
+)
+def test_the_facts_say_what_is_on_disk_now(decision: Decision, on_disk: bool, said: str) -> None:
+    assert decision_facts(ProposalDecided(proposal="P1", decision=decision, on_disk=on_disk)).startswith(said)

@@ -1,0 +1,224 @@
+"""The stream of a response: however its bytes are cut, the events are the same; what nobody takes is not read."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Sequence
+from itertools import groupby
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.llm.response import response_limits
+from app.llm.response.response_assembly import Delta, DeltaCollector
+from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.response.sse import EventDecoder, ServerEvent
+from app.llm.transport import BodyReader, OtherTasks
+from app.llm.values.types import CallProgress, ReasoningDelta, TextDelta
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            b"data: a",
+            "data: grün 🎉".encode(),
+            b"data: \xff\xfe",
+            b"data:",
+            b"event: ping",
+            b": comment",
+            b"retry: 3",
+            b"id: 4",
+            b"error: no",
+            b"",
+            b"",
+            b'{"a": 1}',
+            b"<html>",
+            b"nonsense",
+        ]
+    ),
+    max_size=12,
+)
+
+
+def decode(pieces: list[bytes]) -> tuple[list[ServerEvent], str]:
+    """All events and what was outside of them."""
+    decoder = EventDecoder()
+    events = [event for piece in pieces for event in decoder.feed(piece)]
+    return events + decoder.finish(), decoder.unframed
+
+
+@given(LINES, st.sampled_from([b"\n", b"\r\n", b"\r"]), st.lists(st.integers(0, 200), max_size=8), st.booleans())
+def test_the_cuts_do_not_matter(lines: list[bytes], newline: bytes, cuts: list[int], bom: bool) -> None:
+    body = (b"\xef\xbb\xbf" if bom else b"") + newline.join(lines)
+    edges = [0, *sorted(cut for cut in cuts if cut < len(body)), len(body)]
+    pieces = [body[start:end] for start, end in itertools.pairwise(edges)]
+    reference = decode([b"\n".join(lines)])
+    assert decode(pieces) == reference
+    assert decode([bytes([byte]) for byte in body]) == reference
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+def test_no_bytes_are_too_strange(pieces: list[bytes]) -> None:
+    events, _ = decode(pieces)
+    assert all(event.data.strip() for event in events if event.name != "error")
+
+
+def test_only_the_event_with_the_bad_bytes_is_damaged() -> None:
+    events, _ = decode([b"data: a\n\ndata: \xff\n\ndata: b\n\n"])
+    assert [(event.data, event.damaged) for event in events] == [("a", False), ("\ufffd", True), ("b", False)]
+
+
+def test_a_field_of_errors_is_an_event() -> None:
+    assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerEvent('{"a": 1}', "error")]
+
+
+@pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
+def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
+    monkeypatch.setattr(response_limits, "EVENT", 1_000)
+    decoder = EventDecoder()
+    with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
+        for _ in range(1_000):
+            assert len(decoder.feed(b"<p>not an event</p>\n" + between)) == bool(between)
+    assert 900 <= len(decoder.unframed) <= 1_100
+
+
+@pytest.mark.parametrize(
+    "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
+)
+def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
+    monkeypatch.setattr(response_limits, "EVENT", 1_000)
+    decoder = EventDecoder()
+    with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
+        for _ in range(1_001):
+            decoder.feed(piece)
+
+
+def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_limits, "EVENT", 100)
+    decoder = EventDecoder()
+    assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50
+
+
+LARGE = 2**13
+
+
+class Body:
+    """A body in pieces that are all there, and perhaps an end that comes too soon."""
+
+    def __init__(self, pieces: Sequence[bytes], failure: Exception | None = None) -> None:
+        self._pieces = pieces
+        self._failure = failure
+        self.read = 0
+        self.closed = False
+
+    async def __call__(self) -> AsyncGenerator[bytes]:
+        try:
+            for piece in self._pieces:
+                self.read += 1
+                yield piece
+            if self._failure is not None:
+                raise self._failure
+        finally:
+            self.closed = True
+
+
+async def taken(body: Body) -> list[bytes]:
+    """What is taken until the end."""
+    async with BodyReader(body()) as arrivals:
+        parts = []
+        while part := await arrivals.take():
+            parts.append(part)
+        return parts
+
+
+@given(st.lists(st.integers(0, 3 * LARGE).map(lambda size: bytes(range(256)) * (size // 256 + 1)), max_size=80))
+def test_all_of_a_body_is_taken_in_its_order_a_little_at_a_time(pieces: list[bytes]) -> None:
+    parts = asyncio.run(taken(Body(pieces)))
+    assert b"".join(parts) == b"".join(pieces)
+    assert all(len(part) < 2 * LARGE for part in parts)
+
+
+async def test_small_pieces_that_are_there_are_taken_together() -> None:
+    assert len(await taken(Body([b"token "] * 1_000))) < 50
+
+
+async def test_what_came_before_a_failure_is_taken_first() -> None:
+    async with BodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
+        assert await arrivals.take() == b"something"
+        for _ in range(2):
+            with pytest.raises(ValueError, match="cut"):
+                await arrivals.take()
+
+
+async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
+    body = Body([b"x" * LARGE] * 1_000)
+    async with BodyReader(body()) as arrivals:
+        await arrivals.take()
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert body.read < 100
+    assert body.closed
+
+
+async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
+    cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
+    async with BodyReader(cut()) as arrivals:
+        await arrivals.drain(60)
+    assert cut.closed
+
+    async def stays_open() -> AsyncGenerator[bytes]:
+        async for piece in silent():
+            yield piece
+            await asyncio.Event().wait()
+
+    async with BodyReader(stays_open()) as arrivals:
+        assert await arrivals.take() == b"some"
+        await arrivals.drain(0)
+
+
+async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await OtherTasks().yield_to_others()
+    counting.cancel()
+    assert turns <= 2
+
+
+PIECES = st.one_of(
+    st.builds(TextDelta, st.text(min_size=1, max_size=3)),
+    st.builds(ReasoningDelta, st.text(min_size=1, max_size=3)),
+    st.builds(CallProgress, st.integers(0, 2), st.just("tool"), st.integers(0, 99)),
+)
+
+
+def collected(pieces: list[Delta]) -> list[Delta]:
+    deltas = DeltaCollector()
+    for piece in pieces:
+        match piece:
+            case TextDelta(text):
+                deltas.add_text(text)
+            case ReasoningDelta(text):
+                deltas.add_reasoning(text)
+            case CallProgress():
+                deltas.add_call(piece)
+    taken = deltas.take()
+    assert deltas.take() == []
+    return taken
+
+
+@given(st.lists(PIECES))
+def test_neighbours_of_one_kind_become_one(pieces: list[Delta]) -> None:
+    expected: list[Delta] = []
+    for kind, group in groupby(pieces, type):
+        if kind is CallProgress:
+            expected += {one.index: one for one in group if isinstance(one, CallProgress)}.values()
+        else:
+            text = "".join(one.text for one in group if not isinstance(one, CallProgress))
+            expected.append(TextDelta(text) if kind is TextDelta else ReasoningDelta(text))
+    assert collected(pieces) == expected

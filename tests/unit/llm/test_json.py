@@ -1,0 +1,112 @@
+"""JSON to and from an endpoint: read and written as Python's own library does, and what is no object."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from app.llm.response.response_assembly import is_complete, parse_arguments
+from app.llm.response.response_limits import DEEPEST, parse_json
+from app.llm.transport import encode_body
+
+OBJECTS = st.dictionaries(
+    st.text(max_size=8), st.none() | st.integers() | st.text(max_size=20) | st.lists(st.text(max_size=5)), max_size=4
+)
+
+
+@given(OBJECTS)
+def test_objects_come_out_as_they_went_in(value: dict[str, Any]) -> None:
+    raw = json.dumps(value)
+    assert parse_arguments(raw) == (value, "")
+    assert parse_arguments(json.dumps(raw)) == (value, "")
+    assert is_complete(raw)
+
+
+@given(OBJECTS, st.integers(1, 30))
+def test_what_is_cut_off_never_runs(value: dict[str, Any], missing: int) -> None:
+    raw = json.dumps(value)
+    cut = raw[: max(1, len(raw) - missing)]
+    arguments, complaint = parse_arguments(cut)
+    assert arguments is None and complaint
+    assert not is_complete(cut)
+
+
+@given(st.text(max_size=40))
+def test_no_text_is_too_strange(raw: str) -> None:
+    arguments, complaint = parse_arguments(raw)
+    assert (arguments is None) == bool(complaint)
+    assert len(complaint) < 500
+
+
+def test_a_number_too_long_for_python_is_a_complaint() -> None:
+    arguments, complaint = parse_arguments('{"n": ' + "9" * 5000 + "}")
+    assert arguments is None and "not usable JSON" in complaint
+
+
+@pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
+def test_what_ends_like_an_object_and_is_none_is_not_complete(raw: str) -> None:
+    assert not is_complete(raw)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def read(text: str, *, own: bool) -> str:
+    """What is read, or that it is no JSON."""
+    try:
+        value: Any = parse_json(text) if own else json.loads(text)
+    except (ValueError, RecursionError):
+        return "none"
+    # Not a number is not even itself.
+    return repr(value)
+
+
+@given(st.builds(json.dumps, VALUES, ensure_ascii=st.booleans()))
+def test_every_value_is_read_as_it_was_written(text: str) -> None:
+    assert read(text, own=True) == read(text, own=False)
+
+
+@given(st.text('{}[]":,0123456789eE.+-truefalsn\\dc8/ \n\t\x00\x1f\ufeff\u2028\ud800é', max_size=14))
+@example('"\\ud83d"')
+@example('"\\ude00\\ud83d"')
+@example('{"a": 1, "a": 2}')
+@example("[NaN, Infinity, -Infinity, 1e999]")
+@example("9" * 5_000)
+@example("\ufeff{}")
+def test_what_is_hardly_json_is_read_or_refused_alike(text: str) -> None:
+    assert read(text, own=True) == read(text, own=False)
+
+
+@pytest.mark.parametrize("levels", [DEEPEST, DEEPEST + 1, 250, 100_000])
+def test_only_what_is_nested_too_deeply_is_refused(levels: int) -> None:
+    text = "[" * levels + "]" * levels
+    assert (read(text, own=True) == "none") == (levels > DEEPEST)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
+VALUE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXT, VALUE | st.lists(VALUE, max_size=50), max_size=4))
+@example({})
+@example({"messages": []})
+@example({"messages": list(range(100)), "tools": [], "stream": True})
+def test_a_body_is_one_compact_json_object_in_utf8(fields: dict[str, Any]) -> None:
+    assert encode_body(fields) == json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"deep": [float("-inf")]}, ["\udfff"]])
+@pytest.mark.parametrize("place", [lambda value: value, lambda value: [*range(40), value]])
+def test_what_has_no_form_in_json_or_utf8_is_an_error(value: object, place: Any) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        encode_body({"messages": place(value)})

@@ -1,0 +1,232 @@
+"""The wires by themselves: addresses, what is written for a turn, what events, lists of models and failures mean."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.llm.capabilities.corrections import find_correction
+from app.llm.capabilities.model_list import read_models
+from app.llm.failures.request_errors import Failure, FailureKind
+from app.llm.values.address import host_and_port, is_private, parse_address
+from app.llm.values.profile import Profile
+from app.llm.values.types import Endpoint, Payload
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire_registry import WIRES
+
+CALL = CallWithResult("c1", "read_file", "{}", "ok")
+
+
+def finish(added: Any) -> str:
+    """The reason to stop that a chunk names."""
+    return str(added["choices"][0]["finish_reason"])
+
+
+def delta(added: Any) -> dict[str, Any]:
+    """What a chunk adds."""
+    return dict(added["choices"][0]["delta"])
+
+
+def test_a_text_alone_is_written_as_one() -> None:
+    messages, _ = WIRES["chat"].written([UserText("Hello")], Profile())
+    assert messages == [{"role": "user", "content": "Hello"}]
+
+
+@pytest.mark.parametrize("calls", [(), (CALL,)], ids=["answer", "call"])
+def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResult, ...]) -> None:
+    echo = OpaqueEcho(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
+    turn = ModelTurn("Hi.", calls, echo)
+    for wanted in ("never", "same_model"):
+        messages, _ = WIRES["chat"].written([UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted}))
+        assert ("reasoning_details" in messages[1]) == (wanted != "never")
+
+
+def test_what_the_program_says_in_mid_conversation_stays_there() -> None:
+    items: list[Item] = [
+        SystemText("You are signoff."),
+        UserText("x"),
+        ModelTurn("", (CALL,), OpaqueEcho()),
+        SystemText("Stop here."),
+    ]
+    written = WIRES["anthropic"].written(items, Profile(wire="anthropic"))
+    assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
+    assert "Stop here." in str(written.messages[-1])
+
+
+def test_an_empty_text_comes_before_nothing() -> None:
+    decoder = WIRES["anthropic"].decoder()
+    for block in ({"type": "text", "text": ""}, {"type": "text", "text": None}):
+        assert decoder.read({"type": "content_block_start", "content_block": block}) == {}
+    decoder.read({"type": "content_block_start", "content_block": {"type": "thinking", "signature": "s"}})
+    added = delta(decoder.read({"type": "content_block_stop"}))
+    assert [entry["at"] for entry in added["opaque_blocks"]] == [0]
+
+
+@pytest.mark.parametrize("piece", ["", None, 7, {}])
+def test_a_piece_that_is_none_leaves_the_text_to_come(piece: Any) -> None:
+    decoder = WIRES["responses"].decoder()
+    assert decoder.read({"type": "response.output_text.delta", "output_index": 0, "delta": piece}) == {}
+    item = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
+    whole = decoder.read({"type": "response.output_item.done", "output_index": 0, "item": item})
+    assert delta(whole) == {"content": "Hi."}
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ({"reason": "max_output_tokens"}, "length"),
+        ({"reason": "content_filter"}, "content_filter"),
+        ({}, "length"),
+        (None, "length"),
+    ],
+)
+def test_why_a_response_is_incomplete_is_told(details: Any, reason: str) -> None:
+    response = {"status": "incomplete", "incomplete_details": details}
+    assert finish(WIRES["responses"].decoder().read({"type": "response.incomplete", "response": response})) == reason
+
+
+@pytest.mark.parametrize(
+    ("entry", "takes"),
+    [
+        ({"architecture": {"input_modalities": ["text", "image"]}}, True),
+        ({"supported_input_modalities": ["text"], "vision": True}, False),
+        ({"modalities": [], "vision": True}, True),
+        ({"capabilities": {"vision": False}, "supports_vision": None}, False),
+        ({"capabilities": {"image_input": {"supported": True}}}, True),
+        ({"capabilities": {"image_input": {"supported": "yes"}}, "supports_image_input": False}, False),
+        ({"modalities": "text", "vision": 1}, None),
+        ({}, None),
+    ],
+)
+def test_whether_a_model_takes_images(entry: dict[str, Any], takes: bool | None) -> None:
+    models = read_models({"data": [{"id": "m", **entry}]})
+    assert models is not None
+    assert [(model.id, model.takes_images) for model in models] == [("m", takes)]
+
+
+WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("given_url", "url", "bare", "query"),
+    [
+        ("http://localhost:1/v1", "http://localhost:1/v1", "http://localhost:1/v1", {}),
+        (" http://x/v1/ ", "http://x/v1/", "http://x/v1/", {}),
+        ("https://u:p@x/v1", "https://x/v1", "https://x/v1", {}),
+        ("https://x/v1?api-version=1", "https://x/v1?api-version=1", "https://x/v1", {"api-version": "1"}),
+        ("https://x/v1?key=abc", "https://x/v1", "https://x/v1", {"key": "abc"}),
+        ("https://x/v1?a=1&Access_Token=t&b=", "https://x/v1?a=1&b=", "https://x/v1", {"a": "1", "b": ""}),
+        ("nonsense", "nonsense", "nonsense", {}),
+        ("HTTPS://X/v1#a", "HTTPS://X/v1#a", "HTTPS://X/v1#a", {}),
+        ("http://u:p@[::1/v1?key=1", "http://[::1/v1", "http://[::1/v1", {}),
+        ("", "", "", {}),
+    ],
+)
+def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
+    address = parse_address(given_url)
+    assert (address.url, address.without_query) == (url, bare)
+    assert query.items() <= address.query.items()
+    assert bool(address.authorization) == ("u:p@x" in given_url)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host"),
+    [
+        ("https://Models.example/v1", "models.example"),
+        (" http://user:pw@localhost:11434/v1?key=k#f ", "localhost:11434"),
+        ("https://a@b@[::1]:8080/k", "[::1]:8080"),
+        ("localhost:1/v1", ""),
+        ("https://[broken", ""),
+        ("", ""),
+    ],
+)
+def test_the_host_is_all_that_the_record_keeps_of_an_address(base_url: str, host: str) -> None:
+    assert host_and_port(base_url) == host
+
+
+@given(WORD, WORD, WORD)
+def test_no_secret_is_left_in_what_is_seen(user: str, password: str, key: str) -> None:
+    endpoint = Endpoint(
+        f"https://{user.replace(':', '')}:@host/v1?token=Q{key}Q".replace(":@", f":Q{password}Q@"), "m"
+    )
+    assert f"Q{password}Q" not in endpoint.base_url + repr(endpoint)
+    assert f"Q{key}Q" not in endpoint.base_url + repr(endpoint)
+    assert endpoint.base_url == "https://host/v1"
+    assert endpoint.address.authorization.startswith("Basic ")
+    assert endpoint.address.query.keys() == {"token"}
+
+
+@pytest.mark.parametrize(
+    ("base_url", "private"),
+    [
+        *(
+            (f"http://{host}:8080/v1", True)
+            for host in ("localhost", "127.0.0.1", "[::1]", "10.0.0.7", "192.168.1.2")
+        ),
+        *((f"http://{host}/v1", True) for host in ("172.16.0.1", "100.64.0.1", "169.254.1.1", "[fd00::1]", "ollama")),
+        *(
+            (f"https://{host}/v1", True)
+            for host in ("gpu.local", "box.lan", "host.docker.internal", "nas.home.arpa.")
+        ),
+        *((f"https://{host}/v1", False) for host in ("api.openai.com", "8.8.8.8", "[2606:4700::1]", "local.example")),
+        *(
+            (base_url, False)
+            for base_url in ("", "nonsense", "http://[::1", "http://172.32.0.1/v1", "http://0x7f.com/")
+        ),
+    ],
+)
+def test_what_is_private_is_told_by_the_address_alone(base_url: str, private: bool) -> None:
+    assert is_private(base_url) is private
+
+
+REFUSED = Failure(FailureKind.INVALID_REQUEST, "no", status=400)
+USER = {"role": "user", "content": "Fix it."}
+FIRST_CALL = {"id": "1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}
+CALLED: list[dict[str, Any]] = [USER, {"role": "assistant", "content": "", "tool_calls": [FIRST_CALL]}]
+TOOL = {"type": "function", "function": {"name": "far__find", "parameters": {"type": "object"}}}
+PLAIN = Payload([USER], [], max_tokens=100)
+
+
+def taught(text: str, payload: Payload = PLAIN, profile: Profile | None = None, **failure: Any) -> str:
+    """The name of the correction; empty where there is none."""
+    found = find_correction(profile or Profile(), replace(REFUSED, text=text, **failure), payload)
+    return found.name if found else ""
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "profile", "name"),
+    [
+        ("max_tokens is not supported", PLAIN, Profile(), "max_tokens:"),
+        ("reasoning_content: extra inputs are not permitted", PLAIN, Profile(reasoning_echo="same_model"), "echo:"),
+        ("messages: text content blocks must be non-empty", Payload(CALLED, []), Profile(), "content:null"),
+        ("Invalid schema for function far__find", Payload([USER], [TOOL]), Profile(), "tools:far__find"),
+    ],
+)
+def test_a_refusal_teaches_what_it_names(text: str, payload: Payload, profile: Profile, name: str) -> None:
+    assert taught(text, payload, profile).startswith(name)
+    # What is no refusal teaches nothing, whatever words are in it.
+    for kind in (FailureKind.UNREACHABLE, FailureKind.STREAM_BROKEN):
+        assert taught(text, payload, profile, kind=kind, status=None) == ""
+    for kind in (FailureKind.RATE_LIMITED, FailureKind.AUTH):
+        assert taught(text, payload, profile, kind=kind) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "payload", "profile", "status"),
+    [
+        # Too large a number is no word against the field.
+        ("max_tokens: 100 exceeds what is left", PLAIN, Profile(), 400),
+        ("the reasoning took too long", PLAIN, Profile(reasoning_echo="same_model"), 400),
+        ("messages.0.content is empty", PLAIN, Profile(), 400),
+        ("it has to be a list of content parts: array expected, image", PLAIN, Profile(), 400),
+        # The tool is named, but not for its schema; and by a server that has failed for a reason of its own.
+        ("too many calls of far__find", Payload([USER], [TOOL]), Profile(), 400),
+        ("the schema cache of far__find broke down", Payload([USER], [TOOL]), Profile(), 500),
+    ],
+)
+def test_a_word_that_comes_up_by_chance_teaches_nothing(
+    text: str, payload: Payload, profile: Profile, status: int
+) -> None:
+    assert taught(text, payload, profile, status=status) == ""

@@ -1,0 +1,199 @@
+"""The user's own commands: which there are, wherever they lie, and the message that each makes of its arguments."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.prompts import custom_commands as finding
+from app.prompts.custom_commands import (
+    LONGEST_MESSAGE,
+    CommandCatalogue,
+    CommandUnusable,
+    build_catalogue,
+    command_name,
+    expand,
+    read_command,
+    user_commands,
+    workspace_commands,
+)
+from app.workspace.paths import Workspace
+
+
+def put(root: Path, *paths: str, text: str = "Do it.") -> None:
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+
+
+def known(root: Path, user: Path, *, trusted: bool = True) -> CommandCatalogue:
+    return build_catalogue(
+        user_commands([("commands", user)]), workspace_commands(Workspace(root)), {"help"}, trusted=trusted
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    put(user, "help.md", "mine.md", "both.md", "deep/er/one.md", "no.txt")
+    put(root, ".signoff/commands/both.md", ".signoff/commands/ours.md", text="Ours.")
+    put(root, ".claude/commands/ours.md", ".claude/commands/theirs.md", text="Theirs.")
+    found = known(root, user)
+    assert list(found.commands) == ["both", "deep:er:one", "mine", "ours", "theirs"]
+    assert found.get("BOTH").message("") == "Do it." and found.get("ours").message("") == "Ours."
+    assert [line.partition(":")[0] for line in found.problems] == [
+        "commands/help.md",
+        ".signoff/commands/both.md",
+        ".claude/commands/ours.md",
+    ]
+
+
+def test_what_the_workspace_brings_along_waits_for_trust(root: Path, tmp_path: Path) -> None:
+    put(root, ".claude/commands/theirs.md", ".claude/commands/help.md", ".claude/commands/b ad.md")
+    held = known(root, tmp_path / "none", trusted=False)
+    assert (dict(held.commands), held.held, held.problems) == ({}, ("theirs",), ())
+    with pytest.raises(CommandUnusable, match="/trust") as refused:
+        held.get("theirs")
+    assert refused.value.untrusted
+    with pytest.raises(CommandUnusable, match="no command /none"):
+        held.get("none")
+
+
+def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
+    put(root, ".signoff/commands/a.md")
+    seen = {workspace_commands(Workspace(root)).content}
+    put(root, ".signoff/commands/a.md", text="Do it!")
+    seen.add(workspace_commands(Workspace(root)).content)
+    (root / ".signoff/commands/a.md").rename(root / ".signoff/commands/b.md")
+    seen.add(workspace_commands(Workspace(root)).content)
+    put(root, ".claude/commands/c.md")
+    seen.add(workspace_commands(Workspace(root)).content)
+    assert len(seen) == 4
+
+
+def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "outside.md", text="secret")
+    folder = root / ".signoff/commands"
+    folder.mkdir(parents=True)
+    (folder / "out.md").symlink_to(tmp_path / "outside.md")
+    (folder / "huge.md").write_bytes(b"x" * (finding.LARGEST + 1))
+    (root / ".claude").mkdir()
+    (root / ".claude/commands").symlink_to(tmp_path)
+    found = workspace_commands(Workspace(root))
+    assert found.commands == () and b"secret" not in found.content
+    assert any("too large" in line for line in found.problems)
+
+
+def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
+    put(root, *(f".signoff/commands/c{number:03}.md" for number in range(20)), text="x" * 60_000)
+    found = workspace_commands(Workspace(root))
+    assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
+    assert len(found.problems) == 20 - len(found.commands)
+    put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MOST + 5)))
+    assert len(user_commands([("commands", tmp_path / "user")]).commands) == finding.MOST
+
+
+def test_the_users_own_may_be_links(tmp_path: Path) -> None:
+    put(tmp_path, "dotfiles/review.md")
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
+    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["review"]
+
+
+def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
+    put(tmp_path, "user/good.md")
+    (tmp_path / "user/lost.md").symlink_to("nowhere.md")
+    (tmp_path / "user/round.md").symlink_to("round.md")
+    found = user_commands([("commands", tmp_path / "user")])
+    assert [one.name for one in found.commands] == ["good"]
+    assert [line.partition(":")[0] for line in found.problems] == [
+        "commands/lost.md cannot be read",
+        "commands/round.md cannot be read",
+    ]
+
+
+def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_LOOKED_AT", 3)
+    put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
+    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
+
+
+@pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
+def test_one_that_would_say_nothing_is_not_sent(tmp_path: Path, text: str) -> None:
+    put(tmp_path, "user/empty.md", text=text)
+    (command,) = user_commands([("commands", tmp_path / "user")]).commands
+    with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
+        command.message("")
+
+
+def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None:
+    put(root, "notes.md", ".claude/commands/theirs.md")
+    (root / ".signoff").mkdir()
+    (root / ".signoff/commands").symlink_to("../notes.md")
+    assert [one.path for one in workspace_commands(Workspace(root)).commands] == [".claude/commands/theirs.md"]
+
+
+@pytest.mark.parametrize(
+    ("body", "argument", "message"),
+    [
+        ("Look at $ARGUMENTS.", "a b", "Look at a b."),
+        ("$1 then $2, $1", "'one two' three", "one two then three, one two"),
+        ("$1 and $2.", "only", "only and ."),
+        ("Explain: $1", "don't panic", "Explain: don't"),
+        ("It costs $100, ${1} and $ARGUMENTSX", "x", "It costs $100, ${1} and $ARGUMENTSX\n\nx"),
+        ("Nothing to fill in", "see @src/app.py", "Nothing to fill in\n\nsee @src/app.py"),
+        ("$ARGUMENTS", "$1 $ARGUMENTS", "$1 $ARGUMENTS"),
+        ("Alone", "", "Alone"),
+    ],
+)
+def test_arguments_are_filled_in_once(body: str, argument: str, message: str) -> None:
+    assert expand(body, argument) == message
+
+
+@given(st.text().filter(lambda text: "$" not in text), st.text())
+def test_what_is_typed_is_in_the_message_and_not_looked_through(body: str, argument: str) -> None:
+    assert expand(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
+
+
+def test_a_message_has_an_end() -> None:
+    with pytest.raises(CommandUnusable, match="500,000"):
+        expand("$ARGUMENTS" * 6, "x" * (LONGEST_MESSAGE // 5))
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("Review.md", "review"), ("git/Sign-off.md", "git:sign-off"), ("über.md", "über")]
+)
+def test_a_file_is_called_by_its_path(path: str, name: str) -> None:
+    assert command_name(path) == name
+
+
+@pytest.mark.parametrize("path", ["a b.md", "1.md", "x\x1b[2J.md", "a/../b.md", "v1.2.md", ".md"])
+def test_a_name_that_cannot_be_typed_is_none(path: str) -> None:
+    with pytest.raises(CommandUnusable, match="letters"):
+        command_name(path)
+
+
+def test_front_matter_is_what_it_says() -> None:
+    written = (
+        b"---\ndescription: Do\x1b[31m it\nargument-hint: [file]\nmodel: big-one\neffort: High\n---\nGo. !`ls` !`pwd`"
+    )
+    command = read_command("go", "commands/go.md", written)
+    assert (command.argument, command.model, command.effort, command.shell) == ("[file]", "big-one", "high", 2)
+    assert command.description == "Do␛[31m it", "escapes are for no terminal"
+    assert read_command("go", "x", written, takes_model=False).model == ""
+    assert read_command("go", "x", b"# Title\n\ntext").description == "Title"
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(b"\xff", "UTF-8"), (b"a\0b", "not text"), (b"---\nx: y\n", "no end"), (b"---\neffort: huge\n---\nx", "effort")],
+)
+def test_a_broken_file_says_so_when_it_is_called(content: bytes, problem: str) -> None:
+    with pytest.raises(CommandUnusable, match=problem):
+        read_command("go", "commands/go.md", content).message("")

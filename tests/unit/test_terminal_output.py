@@ -1,0 +1,212 @@
+"""What the terminal is sent: 256 colours, strips, calls for the user; and nothing else that acts there."""
+
+import gc
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.color import Color as RichColor
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import BLACK, Color
+from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES
+
+from app.ui.terminal.attention import Attention, call_for, desktop_notification, keys_of
+from app.ui.terminal.fitted_app import FittedApp, UnsafeTextFilter, divide, textuals_divide
+from app.ui.themes.first_theme import OWN_THEMES, STANDARD, own_theme
+from app.ui.themes.palette_filter import PaletteFilter, nearest, with_tints
+from app.ui.themes.theme_files import load_themes
+from tests.unit.test_theme_files import contrast
+from widgets.diff.diff_colours import diff_variable_defaults
+
+THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES,)).themes]
+PARTS = st.integers(0, 255)
+THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
+
+
+@given(PARTS, PARTS, PARTS)
+def test_every_colour_becomes_one_that_the_user_cannot_have_redefined(red: int, green: int, blue: int) -> None:
+    assert 16 <= nearest(red, green, blue) <= 255
+
+
+@given(st.integers(16, 255))
+def test_a_colour_of_the_palette_is_its_own_nearest(number: int) -> None:
+    assert nearest(*RichColor.from_ansi(number).get_truecolor()) == number
+
+
+@THEME
+def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ignore[no-untyped-def]
+    for surface in (theme.background, theme.surface, theme.panel):
+        red, green, blue = RichColor.from_ansi(nearest(*Color.parse(surface).rgb)).get_truecolor()
+        assert red == green == blue, surface
+
+
+@THEME
+def test_changed_lines_and_words_keep_a_tint_on_which_text_can_be_read(theme) -> None:  # type: ignore[no-untyped-def]
+    variables = with_tints({**diff_variable_defaults(theme), **theme.variables}, theme)
+    seen = set()
+    for kind in ("added", "removed"):
+        line, word = (Color.parse(variables[f"diff-{kind}-{part}"]) for part in ("background", "word-background"))
+        for colour, least in ((line, 4.4), (word, 3)):
+            number = nearest(*colour.rgb)
+            assert RichColor.from_ansi(number).get_truecolor() == colour.rgb, "it is one of the palette"
+            assert len(set(colour.rgb)) > 1, "it is no grey"
+            assert contrast(theme.foreground, colour.hex) >= least
+            seen.add(number)
+    assert len(seen) == 4, "each can be told from the others"
+
+
+def test_a_style_keeps_all_but_its_colours() -> None:
+    style = Style(
+        color="#abcdef", bgcolor="red", bold=True, underline=True, link="https://example.org", meta={"a": 1}
+    )
+    (segment,) = PaletteFilter().apply([Segment("text", style)], BLACK)
+    assert segment.text == "text"
+    assert segment.style is not None
+    assert segment.style.color == RichColor.from_ansi(nearest(0xAB, 0xCD, 0xEF))
+    assert segment.style.bgcolor == style.bgcolor, "the user's own red"
+    assert (segment.style.bold, segment.style.underline) == (True, True)
+    assert (segment.style.link, segment.style.meta) == (style.link, style.meta)
+
+
+def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
+    theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
+    variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
+    assert with_tints(variables, theme) == variables
+    own = diff_variable_defaults(theme)
+    assert {own[f"diff-{kind}-background"] for kind in ("added", "removed", "moved")} == {"transparent"}
+
+
+TEXTS = st.lists(st.text("ab\N{CJK UNIFIED IDEOGRAPH-4E2D}", max_size=4), max_size=4)
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage, and nothing that collects it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@given(TEXTS, st.lists(st.integers(1, 20), max_size=4, unique=True).map(sorted))
+def test_the_parts_are_those_of_textual(texts: list[str], cuts: list[int]) -> None:
+    segments = [Segment(text) for text in texts]
+    for _ in range(2):
+        assert list(divide(Strip(segments), cuts)) == list(textuals_divide(Strip(segments), cuts))
+
+
+def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected: None) -> None:
+    assert divide(Strip([Segment("text")]), [4, 9])
+    assert gc.collect() == 0
+
+
+def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
+    """Once this fails, `divide` in `app/ui/terminal/fitted_app.py` is not needed any more."""
+    assert textuals_divide(Strip([Segment("text")]), [4])
+    assert gc.collect() > 0
+
+
+def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Strip, "divide", textuals_divide)
+    FittedApp(own_theme(STANDARD))
+    gc.collect()
+    gc.disable()
+    try:
+        assert Strip([Segment("text")]).divide([4])
+        assert not any(isinstance(one, Strip) and one.text == "text" for one in gc.get_objects())
+    finally:
+        gc.enable()
+
+
+class Driver:
+    """A driver that keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+
+    def start_application_mode(self) -> None: ...
+
+    def stop_application_mode(self) -> None: ...
+
+    def write(self, data: str) -> None:
+        self.written.append(data)
+
+    def flush(self) -> None: ...
+
+
+@pytest.fixture
+def attention() -> tuple[Attention, Any]:
+    made = Attention()
+    driver: Any = made.listen_in(Driver)()  # type: ignore[arg-type, call-arg]
+    driver.start_application_mode()
+    return made, driver
+
+
+def test_a_bell_rings_and_off_is_silent(attention: tuple[Attention, Any]) -> None:
+    made, driver = attention
+    made.call("off", "text")
+    assert driver.written == []
+    made.call("bell", "text")
+    assert driver.written == ["\a"]
+
+
+def test_nothing_is_written_while_another_program_has_the_terminal(attention: tuple[Attention, Any]) -> None:
+    made, driver = attention
+    made.paused = True
+    made.call("bell", "text")
+    made.paused = False
+    driver.stop_application_mode()
+    made.call("bell", "text")
+    assert driver.written == []
+
+
+@pytest.mark.parametrize(
+    "text", ["plain", "a\x1b\\b", "a\x07b", "a;b;c", "a\x9cb", "line\nbreak", "\x1b]52;c;aGk=\x07"]
+)
+def test_no_text_ends_a_notification_early(text: str) -> None:
+    sent = desktop_notification("signoff", text)
+    parts = re.fullmatch(
+        r"\x1b\]9;([^\x00-\x1f\x7f-\x9f]*)\x1b\\\x1b\]777;notify;([^;\x00-\x1f\x7f-\x9f]*);([^;\x00-\x1f\x7f-\x9f]*)\x1b\\",
+        sent,
+    )
+    assert parts is not None, repr(sent)
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}])
+def test_a_terminal_that_would_print_a_notification_gets_a_bell(environment: dict[str, str]) -> None:
+    assert call_for("desktop", "text", environment) == "\a"
+
+
+def test_tmux_gets_a_bell_and_what_it_may_pass_through() -> None:
+    sent = call_for("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
+    wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
+    assert wrapped is not None
+    assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification("signoff", "text")
+
+
+def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() -> None:
+    typed = [(key.key, key.character) for key in keys_of("aß7 /-\x1b[A\x1bOP\t\n")]
+    assert typed == [
+        ("a", "a"),
+        ("ß", "ß"),
+        ("7", "7"),
+        ("space", " "),
+        ("slash", "/"),
+        ("minus", "-"),
+        ("enter", "\r"),
+    ]
+
+
+NO_COLOUR, BOLD = Color(0, 0, 0), Style(bold=True)
+
+
+def test_unsafe_characters_go_and_a_plain_row_is_handed_on_as_it_is() -> None:
+    plain, unsafe = Segment("naïve ✓ 日本", BOLD), Segment("\x1b]0;title\x07a\u202eb\n", BOLD)
+    row = [plain]
+    assert UnsafeTextFilter().apply(row, NO_COLOUR) is row
+    assert UnsafeTextFilter().apply([plain, unsafe], NO_COLOUR) == [plain, Segment("]0;titleab", BOLD)]

@@ -1,0 +1,173 @@
+"""Which skills there are: by name, bounded, and none that leads elsewhere."""
+
+from pathlib import Path
+
+import pytest
+
+from app.prompts import skills as finding
+from app.prompts.skills import Skills, find_skills
+from app.tools.base.contract import ToolError
+from app.tools.tool_registry import standard_tools
+from app.workspace.path_rules import WorkspaceError
+from app.workspace.paths import Workspace
+from tests.unit.tools.memory_draft import Bench
+
+
+def put(root: Path, path: str, text: str = "---\ndescription: Does it.\n---\nText.\n") -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def found(root: Path, user: Path) -> Skills:
+    return find_skills(Workspace(root), [("skills", user)])
+
+
+def test_skills_are_told_by_name_in_the_same_words_each_time(root: Path, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    put(user, "b/SKILL.md")
+    put(user, "both/SKILL.md", "---\ndescription: Mine.\n---\n")
+    put(user, "no-skill/README.md")
+    put(root, ".agents/skills/a/SKILL.md", "---\nname: zed\ndescription: >\n  Folded:\n  twice\u202e.\n---\n")
+    put(root, ".claude/skills/both/SKILL.md", "---\ndescription: Theirs.\n---\n")
+    put(root, ".claude/skills/both/examples/SKILL.md")
+    put(root, ".claude/skills/byhand/SKILL.md", "---\ndescription: x\ndisable-model-invocation: true\n---\n")
+    skills = found(root, user)
+    assert skills.prompt_text() == "- b: Does it.\n- both: Mine.\n- zed: Folded: twice."
+    assert skills.problems == (".claude/skills/both/SKILL.md: both is skills/both/SKILL.md already",)
+    assert found(root, user).prompt_text() == skills.prompt_text()
+
+
+def test_a_loop_of_links_is_one_line(root: Path, tmp_path: Path) -> None:
+    put(tmp_path / "user", "good/SKILL.md")
+    (tmp_path / "user/loop").mkdir()
+    (tmp_path / "user/loop/SKILL.md").symlink_to("SKILL.md")
+    skills = found(root, tmp_path / "user")
+    assert list(skills.by_name) == ["good"]
+    (line,) = skills.problems
+    assert line.startswith("skills/loop/SKILL.md cannot be read")
+
+
+@pytest.mark.parametrize("where", ["workspace/.agents/skills", "user"])
+def test_a_secret_is_none_of_a_skill_s_files_by_whatever_name(root: Path, tmp_path: Path, where: str) -> None:
+    folder = tmp_path / where / "x"
+    put(folder, "SKILL.md")
+    put(folder, ".env", "TOKEN=x")
+    (folder / "notes.md").symlink_to(".env")
+    skill = found(root, tmp_path / "user").by_name["x"]
+    for file in (".env", "notes.md"):
+        with pytest.raises(WorkspaceError, match="looks like a secret"):
+            skill.folder.read(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no front matter", "no description"),
+        ("---\ndescription: x", "no end"),
+        ("---\nname: ../x\ndescription: x\n---\n", "name"),
+        ("---\nname: a\\nb c\ndescription: x\n---\n", "name"),
+        ("---\ndescription: x\n---\n-----BEGIN RSA PRIVATE KEY-----\nabc\n", "kept from the model"),
+    ],
+)
+def test_what_is_wrong_is_one_line(root: Path, tmp_path: Path, text: str, problem: str) -> None:
+    put(root, ".agents/skills/x/SKILL.md", text)
+    skills = found(root, tmp_path / "none")
+    assert not skills.by_name
+    (line,) = skills.problems
+    assert problem in line and "\n" not in line
+
+
+def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
+    for number in range(finding.MOST + 3):
+        put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
+    skills = found(root, tmp_path / "user")
+    assert len(skills.by_name) == finding.MOST and len(skills.problems) == 3
+    assert len(skills.prompt_text()) < finding.MOST * (finding.LONGEST_DESCRIPTION + 20)
+
+
+@pytest.mark.parametrize("of", ["user", "workspace"])
+@pytest.mark.parametrize("file", ["../../outside.txt", "/etc/passwd", "link.txt", "linked/outside.txt", "..", "."])
+def test_no_file_of_a_skill_leads_out_of_its_folder(root: Path, tmp_path: Path, of: str, file: str) -> None:
+    base = tmp_path / "user" if of == "user" else root / ".agents/skills"
+    put(base, "s/SKILL.md")
+    put(base.parent, "outside.txt", "secret")
+    put(base, "outside.txt", "secret")
+    (base / "s/link.txt").symlink_to(base / "outside.txt")
+    (base / "s/linked").symlink_to(base)
+    folder = found(root, tmp_path / "user").by_name["s"].folder
+    with pytest.raises((OSError, WorkspaceError)):
+        folder.read(file)
+
+
+def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "dotfiles/s/SKILL.md")
+    put(tmp_path, "dotfiles/s/scripts/run.sh", "echo")
+    (tmp_path / "user").mkdir()
+    (tmp_path / "user/s").symlink_to(tmp_path / "dotfiles/s")
+    folder = found(root, tmp_path / "user").by_name["s"].folder
+    assert folder.read("scripts/run.sh") == b"echo" and folder.files() == ["SKILL.md", "scripts/run.sh"]
+
+
+def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path, tmp_path: Path) -> None:
+    put(tmp_path, "elsewhere/s/SKILL.md")
+    (root / ".agents").mkdir()
+    (root / ".agents/skills").symlink_to(tmp_path / "elsewhere")
+    put(root, ".claude/skills/good/SKILL.md")
+    skills = found(root, tmp_path / "none")
+    assert (list(skills.by_name), skills.problems) == (["good"], ())
+
+
+def test_a_folder_without_end_is_looked_at_so_far(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "_MOST_LISTED", 3)
+    put(tmp_path / "user", "s/SKILL.md")
+    put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
+    put(tmp_path / "user", "s/deep/deep/near.txt")
+    assert found(root, tmp_path / "user").by_name["s"].folder.files() == ["SKILL.md", "deep/deep/near.txt"]
+
+
+def test_a_file_in_the_place_of_a_folder_of_skills_is_none(root: Path, tmp_path: Path) -> None:
+    put(root, "x/SKILL.md")
+    (root / ".agents").mkdir()
+    (root / ".agents/skills").symlink_to("../x/SKILL.md")
+    assert found(root, tmp_path / "none") == Skills({}, ())
+
+
+@pytest.fixture
+def skilled(bench: Bench, tmp_path: Path) -> Bench:
+    folder = tmp_path / "user/release"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\ndescription: How we release.\n---\nTag it.\n")
+    (folder / "logo.png").write_bytes(b"\x89PNG\0\0")
+    (folder / "loop").symlink_to("loop")
+    skills = find_skills(bench.workspace, [("skills", tmp_path / "user")])
+    bench.tools = standard_tools(lambda: bench.sandbox, skills=skills)
+    return bench
+
+
+async def test_what_is_no_text_is_named_and_not_shown(skilled: Bench) -> None:
+    output = await skilled.call("read_skill", name="release", file="logo.png")
+    assert output.text == "logo.png is a binary file of 6 bytes."
+    assert output.summary == "binary, 6 bytes"
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("gone.md", r"^The skill release has no file gone\.md\.$"),
+        ("../../ws", "^Not done: .* not in the folder"),
+        (".", "can't be read: "),
+        ("loop", "can't be read: "),
+        ("a\0b", "can't be read: "),
+    ],
+)
+async def test_what_cannot_be_read_is_a_line_for_the_model(skilled: Bench, file: str, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        await skilled.call("read_skill", name="release", file=file)

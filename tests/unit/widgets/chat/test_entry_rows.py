@@ -1,0 +1,96 @@
+"""The rows of decisions and tool calls."""
+
+import pytest
+
+from app.conversation.events import Decision
+from app.proposals.values.decision_facts import FileStat, HunkFact
+from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
+from widgets.chat.entries.tool_entries import ToolEntry
+from widgets.chat.markdown.styled_lines import width_of
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [
+        (Decision.PARTLY_APPROVED, "Approved in part: P1 · the rest still waits"),
+        (Decision.DENIED, "Denied P1 · the rest still waits"),
+        (Decision.EDITED, "Edited P1 · it still waits"),
+    ],
+)
+def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> None:
+    lines = DecisionEntry("d1", "P1", decision, still_pending=True).rows(80, opened=False)
+    assert [line.text for line in lines] == [words]
+
+
+@pytest.mark.parametrize(
+    ("reasons", "still_pending", "words"),
+    [
+        (["denied"], False, "Denied P1 · the hunk that still waited"),
+        (["denied", "denied"], False, "Denied P1 · the 2 hunks that still waited"),
+        (["denied", "still awaits a decision"], True, "Denied P1 · 1 of 2 hunks discarded · the rest still waits"),
+    ],
+)
+def test_a_denial_of_hunks_says_what_was_discarded_and_not_what_was_written(
+    reasons: list[str], still_pending: bool, words: str
+) -> None:
+    hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
+    entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
+    assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
+
+
+@pytest.mark.parametrize(
+    ("landed", "still_pending", "words"),
+    [
+        ([True, True], False, "Approved P1 · the 2 hunks that still waited"),
+        ([True, False], True, "Approved P1 · 1 of 2 hunks written · the rest still waits"),
+    ],
+)
+def test_an_approval_of_the_rest_does_not_say_that_it_was_all(
+    landed: list[bool], still_pending: bool, words: str
+) -> None:
+    hunks = tuple(
+        HunkFact(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
+    )
+    entry = DecisionEntry("d1", "P1", Decision.APPROVED, hunks=hunks, still_pending=still_pending)
+    assert [line.text for line in entry.rows(80, opened=False)] == [words]
+
+
+def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
+    """The diff beside it, the review and `git diff --stat` have the same."""
+    files = (FileStat(path="a.py", op="edit", added=3, removed=2),)
+    card = ProposalEntry("p1", "P1", "Change a", files).rows(80, opened=False)
+    decided = DecisionEntry("d1", "P1", Decision.APPROVED, files).rows(80, opened=False)
+    assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))
+
+
+def test_what_is_on_disk_and_waits_again_is_counted_in_hunks() -> None:
+    hunks = tuple(HunkFact(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
+    entry = DecisionEntry("d1", "P1", Decision.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
+    (line,) = entry.rows(80, opened=False)
+    assert "2 hunks" in line.text and "of 2" not in line.text
+
+
+LONG = "The text to replace occurs 3 times. Give more of its lines."
+
+
+@pytest.mark.parametrize("width", [40, 60, 78, 100])
+@pytest.mark.parametrize("target", ["a.py", "a/long/way/down/to/a/file.py", "two words"])
+def test_nothing_is_cut_where_there_is_room_and_parts_stay_apart(width: int, target: str) -> None:
+    row = ToolEntry("t", "edit_file", target, "error", LONG, duration=2.3).rows(width, opened=False)[0].text
+    assert width_of(row) <= width
+    assert row == f"Edit {target} · {LONG} · 2.3 s" or width_of(f"Edit {target} · {LONG} · 2.3 s") > width
+    assert row.startswith("Edit ") and " · " in row
+
+
+def test_a_shortened_tail_keeps_its_distance() -> None:
+    entry = ToolEntry("t", "search_text", "“return 29”", "ok", "11,000 matching lines in 2,200 files", duration=2.3)
+    for width in range(30, 70):
+        row = entry.rows(width, opened=False)[0].text
+        assert " ·" in row and not row.endswith(("· 2…", "· 2.…", "· 2.3…", "· 2.3 …")), width
+
+
+def test_beside_the_review_a_row_still_says_what_came_of_it() -> None:
+    asks = ToolEntry("t", "run_command", "python3 -c 'print(6 * 7)'", "asking")
+    assert asks.rows(36, opened=False)[0].text == "Run a comma… · needs your permission"
+    staged = ToolEntry("t", "edit_file", "tideline/moon.py", "staged", "+1 -1", proposal="P1")
+    assert staged.rows(36, opened=False)[0].text == "Edit …moon.py · +1 -1 · staged in P1"
