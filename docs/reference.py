@@ -23,6 +23,7 @@ END = "<!-- generated: end -->\n"
 _TABLES = {
     "check": "[[check]]",
     "hook": "[[hook]]",
+    "reading": "[reading]",
     "mcp": "[mcp.NAME]",
     "models": '[models."NAME"]',
     "price": "[price]",

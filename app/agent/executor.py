@@ -40,6 +40,8 @@ from app.conversation.payload.missing_results import (
 from app.llm.values.address import host_and_port
 from app.llm.values.types import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.proposal_errors import TooMuchUnread
+from app.text.plural import plural
 from app.tools.base.contract import (
     CallRejected,
     Confirmation,
@@ -285,11 +287,22 @@ class Executor:
         if tool.kind == "edit" and self._settings().plan:
             await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
             return
+        if tool.kind == "edit" and (full := await self._no_room()):
+            await progress.recorder.write_soon(_unread_result(_result(call, CallOutcome.REFUSED, "", ""), full))
+            return
         if tool.kind == "ask":
             await progress.recorder.write_now(_question(call, arguments))
             progress.asked = True
             return
         await self._run_tool(call, tool, arguments, progress, interrupter)
+
+    async def _no_room(self) -> TooMuchUnread | None:
+        """Return why the reading budget has no room for another edit; None if it has."""
+        try:
+            await asyncio.to_thread(self._ports.check_unread)
+        except TooMuchUnread as full:
+            return full
+        return None
 
     async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
         """Return the tool of a call; record why there is none."""
@@ -401,6 +414,10 @@ class Executor:
         progress.draft.request = "\n".join(said)
         try:
             proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
+        except TooMuchUnread as full:
+            # What another agent has staged meanwhile has filled it.
+            await progress.recorder.write_now(*(_unread_result(result, full) for result in progress.held))
+            return
         except Exception as error:
             text = f"Nothing was staged: {error}"
             update = {"outcome": CallOutcome.ERROR, "text": text, "summary": "nothing staged", "proposal": ""}
@@ -434,6 +451,19 @@ def _question(call: ToolCall, arguments: object) -> Question:
 
 def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
+
+
+def _unread_result(result: ToolResult, full: TooMuchUnread) -> ToolResult:
+    """The result of a call that the reading budget has no room for; it closes the gate."""
+    return result.model_copy(
+        update={
+            "outcome": CallOutcome.REFUSED,
+            "text": f"Refused, and nothing was staged. {full}",
+            "summary": f"refused: {plural(full.lines, 'line')} to read",
+            "proposal": "",
+            "unread": full.lines,
+        }
+    )
 
 
 def _first_line(text: str) -> str:

@@ -1,6 +1,7 @@
 """The gate as a fold over the log: whether the model may call tools.
 
-It closes when a turn has staged as many proposals as the policy allows. It opens when the user gives the model the
+It closes when a turn has staged as many proposals as the policy allows, or when the user's reading budget has no room
+for an edit. It opens when the user gives the model the
 word (`TurnStarted`), or decides on a proposal while no turn runs. Nothing else moves it, so after a crash it stands
 where it stood; a decision in the middle of a turn moves it only at the end of that, so no turn can stage more than it
 may.
@@ -15,6 +16,7 @@ from app.conversation.events import (
     ProposalDecided,
     ProposalStaged,
     RequestSent,
+    ToolResult,
     TurnEnded,
     TurnStarted,
 )
@@ -84,6 +86,8 @@ class Gate:
         """May be replaced at any time; counts from the same turn."""
         self._staged: list[str] = []
         self._paths: list[str] = []
+        self.unread = 0
+        """Lines that waited unread when an edit of this turn was refused for them; 0 if none was."""
         self.turn_runs = False
         """Whether a turn is under way, as far as the log says."""
         self._decided_meanwhile = False
@@ -92,7 +96,7 @@ class Gate:
     @property
     def is_closed(self) -> bool:
         """Return whether tools are blocked now."""
-        return len(self._staged) >= self.policy.staging_steps
+        return bool(self.unread) or len(self._staged) >= self.policy.staging_steps
 
     @property
     def steps_left(self) -> int:
@@ -121,6 +125,9 @@ class Gate:
                 self._decided_meanwhile = self.turn_runs
                 if not self.turn_runs:
                     self._open()
+            case ToolResult(unread=unread) if unread:
+                self._decided_meanwhile = False
+                self.unread = unread
             case ProposalStaged():
                 self._decided_meanwhile = False
                 self._staged.append(event.proposal)
@@ -134,5 +141,6 @@ class Gate:
 
     def _open(self) -> None:
         self._decided_meanwhile = False
+        self.unread = 0
         self._staged.clear()
         self._paths.clear()

@@ -93,9 +93,26 @@ def closing_instruction(
     proposals: Sequence[str] = (),
     paths: Iterable[str] = (),
     progress: TurnProgress = _BEGINNING,
+    unread: int = 0,
 ) -> Intervention:
-    """Return the system instruction of a closing request of this kind."""
+    """Return the system instruction of a closing request of this kind.
+
+    Args:
+        kind: The cause.
+        proposals: Ids staged in this turn.
+        paths: The files that they change.
+        progress: Of the turn.
+        unread: Lines that wait unread, for `UNREAD`.
+    """
     match kind:
+        case InterventionKind.UNREAD:
+            staged = f" Your edits so far are staged as {', '.join(proposals)}." if proposals else ""
+            return _instruction(
+                kind,
+                f"The reviewer has {unread:,} lines to read, and nothing more is staged until they are read.{staged} "
+                "Do not call tools, and don't make the change in another way. Stop here: say in a few sentences what "
+                "you would change next.",
+            )
         case InterventionKind.STEP_LIMIT:
             return _instruction(
                 kind,

@@ -51,6 +51,8 @@ class LadderState:
     question_open: bool = False
     """A question of the model waits for the user."""
     gate_closed: bool = False
+    unread: int = 0
+    """Lines that wait unread, where the gate is closed for them."""
     closing_sent: bool = False
     """This turn's closing request has been made."""
     steps: int = 0
@@ -158,7 +160,8 @@ def _control_flow(state: LadderState) -> LadderDecision | None:
     if state.closing_sent:
         return LadderDecision(Rung.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
-        return LadderDecision(Rung.CLOSED_GATE, ClosingRequest(InterventionKind.STAGED))
+        kind = InterventionKind.UNREAD if state.unread else InterventionKind.STAGED
+        return LadderDecision(Rung.CLOSED_GATE, ClosingRequest(kind))
     return None
 
 
@@ -176,6 +179,8 @@ def _after_closing(state: LadderState) -> Stop:
     message = state.failure_message if failed else ""
     if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
         return Stop("refused", "The model called tools although it was told to stop; they did not run.")
+    if state.unread:
+        return Stop("refused", message or _UNREAD.format(unread=state.unread))
     if state.gate_closed:
         return Stop("staged", message)
     return Stop("failed", message) if failed else Stop("answer", "The turn was ended before the model was done.")
@@ -227,4 +232,5 @@ _NO_HELP = "Making room did not help; start a new session."
 _STILL_FULL = "The context is full, and making room did not help. Start a new session."
 _CUT_AGAIN = "The response was cut off twice. Raise the output limit, or ask for less at a time."
 _BROKEN_OFF_AGAIN = "The response broke off twice: the server or the connection ended it before the model did."
+_UNREAD = "The model was stopped: {unread:,} lines wait for you to read."
 _EMPTY_AGAIN = "The model returned an empty response twice. Send a message to go on."

@@ -95,6 +95,8 @@ class SessionPorts:
     tools: ToolSet
     workspace: Workspace
     model: ModelPort
+    check_unread: Callable[[], None] = lambda: None
+    """Raises TooMuchUnread if the reading budget has no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
     checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None

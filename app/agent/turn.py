@@ -221,7 +221,9 @@ class Turn:
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
         gate = self._gate
-        await self._log.append(interventions.closing_instruction(kind, gate.staged, gate.paths, self._progress))
+        await self._log.append(
+            interventions.closing_instruction(kind, gate.staged, gate.paths, self._progress, gate.unread)
+        )
         await self._request(closing=True)
         if calls := self._state.unfinished_calls:
             await self._executor.refuse(calls)

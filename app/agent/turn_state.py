@@ -217,6 +217,7 @@ def make_ladder_state(
         aborted=aborted,
         question_open=bool(turn.open_questions),
         gate_closed=gate.is_closed,
+        unread=gate.unread,
         closing_sent=turn.closing_sent,
         steps=turn.steps,
         step_limit=step_limit,

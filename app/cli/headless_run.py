@@ -117,6 +117,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
         runtime.hook_dispatcher.tell = print_error
         try:
             recover_and_report(runtime, print_error)
+            runtime.check_unread()
             with debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
         finally:

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -151,14 +151,23 @@ class PlainReview:
         self._terminal.say(f"Still waiting: {left}." if left else "Nothing else waits for you.")
 
     async def close(self) -> None:
-        """End the checks that run."""
+        """Store what was shown, and end the checks that run."""
+        with suppress(StorageError):
+            await self._share_seen()
         if self._checks is not None:
             await self._checks.close()
 
     async def _refresh(self) -> None:
-        """Read what waits, re-based onto the disk as it is now."""
+        """Read what waits, re-based onto the disk as it is now, and what was seen of it elsewhere."""
+        await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update(await asyncio.to_thread(self._runtime.service.pending))
+        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.reading.seen))
+
+    async def _share_seen(self) -> None:
+        """Store what was shown here, for other windows and the doors of agents."""
+        if new := self.state.looked_at.take_new():
+            await asyncio.to_thread(self._runtime.reading.add, new)
 
     # One proposal
 

@@ -216,6 +216,15 @@ class ModelTable(BaseModel):
     """Overrides the general `[profile]`, field by field."""
 
 
+class ReadingTable(BaseModel):
+    """How much may wait for the reader: the `[reading]` table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    unseen_lines: int | None = Field(default=None, ge=1)
+    """Changed lines that may wait unread; while more do, agents, patches and the model stage nothing."""
+
+
 def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
     """Return the patterns that match a model's name, most specific first: the name itself, then the longest.
 

@@ -20,6 +20,7 @@ from app.config.config_tables import (
     Hook,
     ModelTable,
     Price,
+    ReadingTable,
     RequestFields,
     ServerTable,
     merge_tables,
@@ -66,7 +67,7 @@ UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate", "ignored
 to `write` where the user has set `hold`."""
 
 NEVER_FROM_WORKSPACE = frozenset(
-    {"anthropic_api_key", "api_key", "headers", "keys", "vim", "editor", "external_diff"}
+    {"anthropic_api_key", "api_key", "headers", "keys", "vim", "editor", "external_diff", "reading"}
 )
 """What a workspace may never set, trusted or not."""
 
@@ -192,6 +193,8 @@ class Settings(BaseModel):
     """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
     mcp_of_others: bool = True
     """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
+    reading: ReadingTable = Field(default_factory=ReadingTable)
+    """How much may wait for you to read, over all agents."""
     hook: tuple[Hook, ...] = ()
     """Commands that are told of events; those of a trusted workspace are added to the user's."""
     editor: str = ""

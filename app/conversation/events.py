@@ -294,6 +294,8 @@ class ToolResult(EventBase):
     """The model's to-do list from here on; None where the call was not about it."""
     images: tuple[Image, ...] = ()
     """What a tool has answered with besides text."""
+    unread: int = 0
+    """Lines that waited unread, where the user's reading budget had no room for the call."""
 
 
 class Question(EventBase):
@@ -333,6 +335,8 @@ class InterventionKind(StrEnum):
     """The user changed files since the model read them."""
     TRUNCATED = "truncated"
     """The last response was cut off."""
+    UNREAD = "unread"
+    """The reading budget has no room for another edit: stop (the closing request)."""
     PLAN = "plan"
     """The model is to plan and to change nothing."""
     FACT = "fact"

@@ -18,6 +18,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.workspace_recovery import unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
+from app.storage.reading_store import ReadingStore
 from app.text.plural import plural
 
 PATIENCE = 2.0
@@ -117,6 +118,27 @@ def wait_for_decision(
             ):
                 return now
             watch.wait(until - time.monotonic(), stop)
+
+
+def wait_until_read(
+    reading: ReadingStore,
+    signal: ChangeSignal,
+    limit: int,
+    seconds: float,
+    stop: threading.Event | None = None,
+) -> None:
+    """Wait until no more than `limit` lines wait unread, for at most `seconds`, or until `stop` is set.
+
+    Raises:
+        StorageError: the database cannot be read.
+        OSError: the system does not let the file be watched.
+    """
+    end = time.monotonic() + seconds
+    with ChangeWatch(signal) as watch:
+        while reading.unread() > limit and (left := end - time.monotonic()) > 0:
+            if stop is not None and stop.is_set():
+                return
+            watch.wait(left, stop)
 
 
 _SELECT_STATUS = """

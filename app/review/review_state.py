@@ -1,6 +1,6 @@
 """State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -193,13 +193,18 @@ class SeenTracker:
 
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
+        self._stored: dict[str, Mapping[str, bytes]] = {}
+        """What was seen in other windows and runs, by proposal, as far as it is not in `_seen`."""
         self._bases: dict[str, dict[str, str]] = {}
         """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal, to be added to."""
-        return self._seen.setdefault(proposal.id, SeenLines())
+        seen = self._seen.setdefault(proposal.id, SeenLines())
+        if stored := self._stored.pop(proposal.id, None):
+            seen.restore(stored, proposal.files)
+        return seen
 
     def forget_others(self, listed: Container[str]) -> None:
         """Forget the proposals with other ids: they have left the review."""
@@ -218,6 +223,14 @@ class SeenTracker:
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
         return UnseenParts(lines, of, tuple(paths))
+
+    def take_new(self) -> dict[str, dict[str, bytes]]:
+        """Return what was seen since the last call, by proposal, in the form in which it is stored."""
+        return {name: new for name, seen in self._seen.items() if (new := seen.take_new())}
+
+    def restore(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Take what was seen in other windows and runs, in the same form."""
+        self._stored.update(stored)
 
     def note_bases(self, proposal: Proposal) -> None:
         """Remember the bases of the shown proposal, to notice a later re-base."""

@@ -1,8 +1,8 @@
 """What of a proposal has been seen, line by line; what was seen stays seen when a re-base moves its hunk."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from app.proposals.values.models import Hunk, HunkState
+from app.proposals.values.models import FileChange, Hunk, HunkState
 from app.review.hunk_lines import line_of, number_of
 
 Span = tuple[int, int]
@@ -30,6 +30,8 @@ class SeenLines:
         """By hunk, how many of these are still 0."""
         self._parts: dict[tuple[str, int], list[Span]] = {}
         """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+        self._unsaved: set[str] = set()
+        """Hunks, and paths of files without any, of which something was seen since `take_new`."""
 
     # Taking in
 
@@ -38,6 +40,7 @@ class SeenLines:
         if path not in self.files:
             self.files.add(path)
             self.count += 1
+            self._unsaved.add(path)
 
     def note(self, hunk: Hunk, number: int) -> None:
         """A line was drawn from its first to its last changed character."""
@@ -51,6 +54,7 @@ class SeenLines:
             self._parts.pop((hunk.id, number), None)
             self.count += 1
             self.lines += 1
+            self._unsaved.add(hunk.id)
 
     def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
         """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
@@ -69,6 +73,25 @@ class SeenLines:
         for number in range(changed_lines(part)):
             if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
+
+    # Sharing with other windows and runs
+
+    def take_new(self) -> dict[str, bytes]:
+        """Return what was seen since the last call: a byte per line by hunk id, one by the path of a bare file."""
+        new, self._unsaved = self._unsaved, set()
+        return {key: bytes(self._lines.get(key, b"\1")) for key in new}
+
+    def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
+        """Take what was seen of these files in another window or run."""
+        for change in changes:
+            if not change.hunks and change.path in seen:
+                self.files.add(change.path)
+            for hunk in change.hunks:
+                stored = seen.get(hunk.id, b"")
+                if len(stored) == changed_lines(hunk) and any(stored):
+                    lines = bytearray(map(max, stored, self._lines.get(hunk.id, bytes(len(stored)))))
+                    self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
+                    self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
 
     # Asking
 

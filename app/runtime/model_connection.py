@@ -188,6 +188,7 @@ def open_session(
         tools=standard_tools(lambda: runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
+        check_unread=runtime.check_unread,
         commit=make_committer(runtime, settings),
         checked=DraftChecks(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_check_trees

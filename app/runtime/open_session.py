@@ -254,6 +254,8 @@ class OpenSession:
         self._demo = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen_versions: dict[str, tuple[int, str]] = {}
+        self._seen_count = 0
+        """The lines that were seen, when other processes wrote last."""
         self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
@@ -480,7 +482,8 @@ class OpenSession:
             )
         )
         self._seen_versions = now
-        if changed:
+        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.reading.seen_count)
+        if changed or self._seen_count != before:
             self._publish(ProposalsChanged(changed))
 
     async def _unrecorded_decisions_recorded(self, lines: list[str]) -> None:

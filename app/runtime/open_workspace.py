@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from app.sandbox.sandbox_mode import CommandPermissions
     from app.storage.captured_edit_store import CapturedEdits
     from app.storage.database import AllowedCommandStore
+    from app.storage.reading_store import ReadingStore
     from app.storage.session_search import SessionSearch
     from app.storage.session_store import SessionStore
     from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -170,7 +171,9 @@ class OpenWorkspace:
 
         with self._making:
             if self._proposals is None:
-                self._proposals = SqliteProposalStore(self.database, self.name, self.signal, self._who)
+                self._proposals = SqliteProposalStore(
+                    self.database, self.name, self.signal, self._who, self.most_unread
+                )
                 self._proposals.staged = self.hook_dispatcher.proposal_staged
             return self._proposals
 
@@ -192,6 +195,26 @@ class OpenWorkspace:
         from app.git.run_git import git_identity
 
         return git_identity(self.workspace.root)
+
+    def most_unread(self) -> int:
+        """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError."""
+        if self._configuration is None and not self._is_configured():
+            return 0
+        return self.settings.reading.unseen_lines or 0
+
+    def check_unread(self) -> None:
+        """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
+        from app.proposals.values.proposal_errors import TooMuchUnread
+
+        if (most := self.most_unread()) and (unread := self.reading.unread()) > most:
+            raise TooMuchUnread(unread)
+
+    @property
+    def reading(self) -> "ReadingStore":
+        """Return the store of what was read of the proposals."""
+        from app.storage.reading_store import ReadingStore
+
+        return ReadingStore(self.database, self.name, self.signal)
 
     def _hooks(self) -> "Sequence[Hook]":
         """The hooks in force; raises ConfigError."""

@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.reading_store import check_unread
 
 _KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which a turn is kept: an agent's session may be resumed to read a decision."""
@@ -43,6 +44,17 @@ class CapturedFile(NamedTuple):
     before_mode: int
     """Permission bits; 0 if there was no file."""
     after: bytes | None
+
+    @property
+    def changed_lines(self) -> int:
+        """Return the number of lines that are removed or added; at least 1."""
+        # Needed only where something is captured.
+        from app.proposals.text.diff import diff_lines
+
+        old, new = ((data or b"").splitlines() for data in (self.before, self.after))
+        changes = diff_lines(old, new)
+        count = sum(one.old_end - one.old_start + one.new_end - one.new_start for one in changes)
+        return max(1, count)
 
 
 class CapturedEdits:
@@ -81,32 +93,44 @@ class CapturedEdits:
             connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             self._prune(connection)
 
-    def capture(self, turn: AgentTurn, files: Sequence[CapturedFile], before: Sequence[CapturedFile] = ()) -> str:
+    def capture(
+        self,
+        turn: AgentTurn,
+        files: Sequence[CapturedFile],
+        before: Sequence[CapturedFile] = (),
+        most_unread: int = 0,
+    ) -> str:
         """Store edits for the proposal of a turn, and close the turn.
 
         Args:
             turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
             files: What the edits make of files.
             before: What the turn had made of files when they were made.
+            most_unread: Lines that may wait unread before the edit; 0 for any number.
 
         Returns:
             The proposal's id; empty, and nothing is kept, if another call of the turn came first: it is to be looked
             at anew then.
+
+        Raises:
+            TooMuchUnread: More lines wait unread.
         """
+        counted = [(self._workspace, *file, file.changed_lines if most_unread else 1) for file in files]
         with self._database.transaction() as connection:
             first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
             known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
             if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
                 return ""
+            check_unread(connection, self._workspace, most_unread)
             mine = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
             connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             connection.executemany(
-                "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0) ON CONFLICT (workspace, proposal, path)"
-                " DO UPDATE SET after = excluded.after, staged = 0",
-                [(self._workspace, turn.proposal, *file) for file in files],
+                "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (workspace, proposal, path)"
+                " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
+                [(workspace, turn.proposal, *rest) for workspace, *rest in counted],
             )
             self._prune(connection)
         self._signal.send()

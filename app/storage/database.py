@@ -216,6 +216,21 @@ EVENTS_IN_THE_RECORD = (
 )
 """The record also holds the events that tell of decisions; those that are there already are entered now."""
 
+_SEEN_LINES = (
+    """
+    CREATE TABLE seen_lines (
+        workspace TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        hunk TEXT NOT NULL,
+        seen INTEGER NOT NULL,
+        lines BLOB NOT NULL,
+        PRIMARY KEY (workspace, number, hunk)
+    ) STRICT, WITHOUT ROWID
+    """,
+    "ALTER TABLE captured ADD COLUMN changed INTEGER NOT NULL DEFAULT 1",
+)
+"""The lines of each hunk that were on screen, and how many; the lines that an edit of another agent changes."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -229,6 +244,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _SIDE_QUESTIONS,
     _SEARCHED_ANEW,
     EVENTS_IN_THE_RECORD,
+    _SEEN_LINES,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""
 

@@ -51,6 +51,9 @@ def prune(database: Database, workspace: str, before: float) -> PruneReport:
         connection.executemany(
             "DELETE FROM proposals WHERE workspace = ? AND number = ?", [(workspace, number) for number in old]
         )
+        connection.executemany(
+            "DELETE FROM seen_lines WHERE workspace = ? AND number = ?", [(workspace, number) for number in old]
+        )
         contents, freed = _drop_contents(connection)
     if sessions or old or contents:
         _reclaim(database)

@@ -13,10 +13,12 @@ from pydantic import ValidationError
 
 from app.proposals.values.decision_facts import LastDecision
 from app.proposals.values.models import Proposal
+from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage.captured_edit_store import RESERVE
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.reading_store import check_unread
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
@@ -29,14 +31,27 @@ _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 
 
 class SqliteProposalStore:
-    """Proposals, blobs and the apply journal; on disk when a method returns."""
+    """Proposals, blobs and the apply journal; on disk when a method returns.
+
+    Args:
+        database: Open.
+        workspace: Whose proposals.
+        signal: Tells other processes of writes.
+        who: Returns the name of the user who decides.
+        most_unread: Returns how many lines may wait unread before something more is staged; 0 for any number.
+    """
 
     def __init__(
-        self, database: Database, workspace: str, signal: ChangeSignal, who: Callable[[], str] = lambda: ""
+        self,
+        database: Database,
+        workspace: str,
+        signal: ChangeSignal,
+        who: Callable[[], str] = lambda: "",
+        most_unread: Callable[[], int] = lambda: 0,
     ) -> None:
-        """The store of one workspace; `who` is asked for the name of the user who decides."""
         self._database = database
         self._who = who
+        self._most_unread = most_unread
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
@@ -50,15 +65,29 @@ class SqliteProposalStore:
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace, all or none."""
+        """Insert or replace, all or none; raises TooMuchUnread for a new one that the reading budget has no room for.
+
+        What is on disk already can't be held back, and what a hook has captured was counted then.
+        """
+        limit = self._most_unread() if any(one.state.is_pending for one in proposals) else 0
         with self._database.transaction() as connection:
             known = {one.id for one in proposals if connection.execute(_KNOWN, self._row(one)[:2]).fetchone()}
+            if limit and any(one.id not in known and self._is_new_work(connection, one) for one in proposals):
+                check_unread(connection, self._workspace, limit)
             for proposal in proposals:
                 self._save(connection, proposal)
         self._signal.send()
         for proposal in proposals:
             if proposal.id not in known:
                 self.staged(proposal)
+
+    def _is_new_work(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
+        """Whether a proposal adds to what is to be read: it is neither on disk nor signoff's, nor counted already."""
+        origin = proposal.origin
+        if not proposal.state.is_pending or origin.kind in (OriginKind.DISK, OriginKind.PROGRAM):
+            return False
+        turn = (self._workspace, origin.agent, origin.session, origin.prompt)
+        return not connection.execute(_IS_CAPTURED, turn).fetchone()
 
     def generation(self) -> tuple[int, int]:
         """Return a value that changes with each write of a proposal by any process, and at times without one."""
@@ -288,6 +317,10 @@ _DECIDED = """
     AND coalesce(json_extract(body, '$.last.number'), 0) < :last
 """
 """The user has decided since the proposal was saved last."""
+_IS_CAPTURED = (
+    "SELECT 1 FROM captured JOIN agent_turns USING (workspace, proposal)"
+    " WHERE workspace = ? AND agent = ? AND agent_turns.session = ? AND prompt = ? AND staged = 0"
+)
 _KNOWN = "SELECT 1 FROM proposals WHERE workspace = ? AND number = ?"
 _SAVE = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"

@@ -232,6 +232,8 @@ class SignoffApp(FittedApp):
     async def show_proposals(self) -> None:
         """Give the review the waiting and the latest decided proposals."""
         proposals = await self.current.open_session.proposals()
+        if self.controllers.review is not None:
+            await self.controllers.review.reading.load()
         if not self.is_running:
             # The app was left meanwhile, and its panes are gone.
             return

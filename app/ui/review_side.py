@@ -11,7 +11,7 @@ from textual.message import Message
 from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
-from app.ui.controllers.review_services import SideQuestionActions
+from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
 from widgets.common.containers import Column
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
@@ -38,6 +38,7 @@ class ReviewSide(Column):
         decisions: Acts on what it says.
         notes: Keeps what is begun in it.
         asking: Asks the model what is asked in it.
+        reading: Shares what was seen in it.
         work: Runs that.
     """
 
@@ -47,6 +48,7 @@ class ReviewSide(Column):
         decisions: ReviewActions,
         notes: ReviewNotes,
         asking: SideQuestionActions,
+        reading: ReadingProgress,
         work: RunWork,
     ) -> None:
         super().__init__()
@@ -54,6 +56,7 @@ class ReviewSide(Column):
         self._decisions = decisions
         self._notes = notes
         self._asking = asking
+        self._reading = reading
         self._work = work
         self._jobs: dict[type[Message], ReviewJob] = {
             review_messages.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
@@ -99,6 +102,11 @@ class ReviewSide(Column):
             self.review.set_keys(settings.keys)
 
     # Messages of the review
+
+    @on(DiffView.CameOnScreen)
+    def keep_seen(self) -> None:
+        """Store what came on the screen."""
+        self._work(self._reading.save_soon, group="reading")
 
     @on(review_messages.VersionsWanted)
     @on(review_messages.AnswersWanted)

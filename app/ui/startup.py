@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from app.ui.controllers.app_commands import CommandRunner
     from app.ui.controllers.connector import Connector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import ReviewChecks, SideQuestionActions
+    from app.ui.controllers.review_services import ReadingProgress, ReviewChecks, SideQuestionActions
     from app.ui.terminal.external_editor import ExternalEditor
     from app.ui.terminal.fitted_app import FittedApp
 
@@ -42,6 +42,8 @@ class ReviewControllers(NamedTuple):
     """Carries out what it says."""
     asking: "SideQuestionActions"
     """Asks what is asked in it."""
+    reading: "ReadingProgress"
+    """Shares what was seen in it."""
 
     def follow(self, update: "Update") -> None:
         """Handle an update of the session."""
@@ -54,7 +56,8 @@ class ReviewControllers(NamedTuple):
         self.decisions.after_decision.settle()
 
     async def close(self) -> None:
-        """Stop all work and save unfinished notes."""
+        """Stop all work, and save what was seen and unfinished notes."""
+        await self.reading.close()
         await self.notes.close()
         await self.checks.close()
 
@@ -119,7 +122,7 @@ class ReviewLoader:
         from app.review.note_store import ReviewNotes
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
-        from app.ui.controllers.review_services import SideQuestionActions
+        from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
         from app.ui.review_side import ReviewSide
         from widgets.review.review import Review
 
@@ -138,7 +141,8 @@ class ReviewLoader:
             self._chat,
         )
         asking = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
-        side = ReviewSide(review, decisions, notes, asking, self._app_context.run)
+        reading = ReadingProgress(review, controllers.runtime)
+        side = ReviewSide(review, decisions, notes, asking, reading, self._app_context.run)
         try:
             begun = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
@@ -149,7 +153,7 @@ class ReviewLoader:
             self._workbench.sides.set_share(share)
         await self._workbench.install_review(side, preferences.settings)
         review.restore_notes(begun)
-        controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking)
+        controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking, reading)
         if self._current.ready.is_set():
             await self._chat.show_proposals()
 

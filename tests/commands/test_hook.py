@@ -197,6 +197,38 @@ def test_a_call_that_waits_gets_the_decision_and_the_words(name: str, site: Site
     assert site.hook(agent, agent.asks("well?")) == "", "that was told already"
 
 
+def test_a_call_waits_until_the_user_has_room_to_read(site: Site) -> None:
+    (site.home / "config").mkdir(parents=True)
+    (site.home / "config/config.toml").write_text("[reading]\nunseen_lines = 5\n")
+    site.denied(Agent("claude", site.workspace, "first"), ("Write", {"file_path": "long.txt", "content": LINES}))
+    agent = Agent("claude", site.workspace, "second")
+    refused = site.denied(agent, agent.writes("b.txt", "world\n"))
+    assert "The reviewer has 30 lines to read; stop here, or wait." in refused
+    answers: list[str] = []
+    (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
+    environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
+
+    def call() -> None:
+        command = ["signoff", "hook", "claude", "--wait", "120"]
+        order = {"input": json.dumps(payload), "text": True, "capture_output": True}
+        done = subprocess.run(command, cwd=site.workspace, env=environment, check=False, **order)  # type: ignore[call-overload]
+        answers.append(done.stdout)
+
+    waiting = threading.Thread(target=call)
+    waiting.start()
+    assert [one["id"] for one in site.proposals()] == ["P1"] and waiting.is_alive()
+    site.run("deny", "P1")
+    while len(site.proposals("--all")) < 2:
+        assert waiting.is_alive()
+    site.run("approve", "P2")
+    waiting.join(60)
+    assert "P2 is approved" in reason(agent, answers[0])
+    (site.home / "config/config.toml").write_text("[reading]\nunseen_lines = 'many'\n")
+    (payload,) = Agent("claude", site.workspace, "third").responds(agent.writes("c.txt", "world\n"))
+    done = site.run("hook", "claude", stdin=json.dumps(payload))
+    assert done.returncode == 2 and "write a whole number above 0" in done.stderr
+
+
 def test_a_wait_that_is_over_leaves_the_call_denied_and_the_turn_ended(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.edits("notes.txt", "line 03", "three"))

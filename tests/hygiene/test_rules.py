@@ -25,6 +25,7 @@ OPENS_OTHER_FILES = {
     "app/cli/command_output.py": "the null device",
     "app/ui/controllers/app_commands.py": "the file that the user exports to",
     "app/cli/proposal_commands.py": "the patch that the user names",
+    "app/config/reading_limit.py": "the user's own configuration",
     "app/config/settings.py": "the user's own configuration, which lies below the door",
     "app/demo/demo_server.py": "signoff's own sample",
     "app/demo/demo_conversation.py": "signoff's own words",

@@ -284,6 +284,15 @@ class Review(Column):
         self.preview.show_notes()
         self.draw()
 
+    def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Take what was seen in other windows and runs."""
+        tracker, proposal = self.state.looked_at, self.state.proposal
+        before = tracker.seen_lines(proposal).lines if proposal is not None else 0
+        tracker.restore(stored)
+        if proposal is not None and tracker.seen_lines(proposal).lines != before:
+            self.view.on_screen.count_anew()
+            self.draw()
+
     def clear_sent_feedback(self, key: str, words: ReviewFeedback) -> None:
         """Remove the feedback draft: it was recorded with the decision."""
         self.writing.said(key, words)

@@ -34,6 +34,8 @@ from app.conversation.todos import Todo
 from app.images.image import Image, quoted_names
 from app.llm.wires.wire import Attachment
 
+_LAST_WORDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
+
 
 @dataclass(frozen=True, slots=True)
 class HistoryOmissions:
@@ -303,7 +305,7 @@ class HistoryReader:
             self._end_of_cut()
         self._request_over()
         # The instruction to hand control back is the last word.
-        ordered = sorted(self._request_notes, key=lambda note: note[0] is InterventionKind.STAGED)
+        ordered = sorted(self._request_notes, key=lambda note: note[0] in _LAST_WORDS)
         return History(self._items, [text for _, text in ordered], self._marks.pruned)
 
     def apply(self, position: int, event: Event) -> None:

@@ -29,10 +29,12 @@ from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
 from app.doors.hook.options import HookOptions, hook_options
+from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
-from app.storage.captured_edit_store import AgentTurn, CapturedEdits
+from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.reading_store import ReadingStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 
@@ -62,6 +64,15 @@ class HookDoor(NamedTuple):
     workspace: Workspace
     captured: CapturedEdits
     options: HookOptions = HookOptions()
+    config_file: Path | None = None
+    """The user's, which has the reading budget."""
+
+    @property
+    def most_unread(self) -> int:
+        """Lines that may wait unread before an edit; 0 for any number. Raises ValueError or OSError."""
+        from app.config.reading_limit import reading_limit
+
+        return reading_limit(self.config_file) if self.config_file is not None else 0
 
 
 class HookStopped(BaseException):
@@ -125,10 +136,16 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
     try:
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
-        door = HookDoor(opened, CapturedEdits(database, name, ChangeSignal(where.signals, name)), options)
-        answer = _with_decision(
-            door, call, answer_call(door, call), agent.began + options.wait if options.wait else 0.0
-        )
+        signal = ChangeSignal(where.signals, name)
+        door = HookDoor(opened, CapturedEdits(database, name, signal), options, where.config_file)
+        until = agent.began + options.wait if options.wait else 0.0
+        answer = answer_call(door, call)
+        while answer.unread and until > time.monotonic():
+            from app.doors.agent_decisions import wait_until_read
+
+            wait_until_read(ReadingStore(database, name, signal), signal, door.most_unread, until - time.monotonic())
+            answer = answer_call(door, call)
+        answer = _with_decision(door, call, answer, until)
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
@@ -301,7 +318,17 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
         return hook_messages.not_staged_answer("the files have this text already.")
     proposal = mine.proposal if mine else ""
     staging = AgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
-    name = door.captured.capture(staging, edited, before)
+    return _capture(door, call, staging, edited, before)
+
+
+def _capture(
+    door: HookDoor, call: HookCall, staging: AgentTurn, edited: Sequence[CapturedFile], before: Sequence[CapturedFile]
+) -> HookAnswer:
+    """Store what a call makes of files, upon what the turn had made of them before, and return the answer."""
+    try:
+        name = door.captured.capture(staging, edited, before, door.most_unread)
+    except TooMuchUnread as full:
+        return hook_messages.unread_answer(str(full))
     if not name:
         return answer_call(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])

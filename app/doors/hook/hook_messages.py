@@ -95,6 +95,8 @@ class HookAnswer(NamedTuple):
     """Whether the agent should end its turn, if its hook can make it."""
     proposal: str = ""
     """The id of the proposal that it is about."""
+    unread: bool = False
+    """Whether the edit was refused because too much waits unread; it may be made again once that is read."""
     reported: tuple[tuple[str, int], ...] = ()
     """For each proposal in it, the number of the last decision that it reports."""
 
@@ -120,6 +122,15 @@ def refused_answer(proposal: str) -> HookAnswer:
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
     return HookAnswer("deny", words, True, proposal)
+
+
+def unread_answer(why: str) -> HookAnswer:
+    """An edit for which the user's reading budget has no room."""
+    words = (
+        f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "
+        "your turn and say in a few sentences what you would change next, or try again once the user has read."
+    )
+    return HookAnswer("deny", words, True, unread=True)
 
 
 def not_staged_answer(why: str) -> HookAnswer:
@@ -163,5 +174,6 @@ def render_answer(call: HookCall, answer: HookAnswer) -> str:
         }
     if answer.ends_turn and answer.verdict == "deny" and agent.denial.ends_turn:
         # Without the denial beside it this would let the call through; Codex takes the whole answer for invalid.
-        document |= {"continue": False, "stopReason": f"{answer.proposal} waits for your decision in signoff."}
+        waits = f"{answer.proposal} waits for your decision" if answer.proposal else "Much waits for you to read"
+        document |= {"continue": False, "stopReason": f"{waits} in signoff."}
     return json.dumps(document) + "\n"

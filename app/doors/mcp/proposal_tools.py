@@ -17,7 +17,13 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from app.agent.gate import UnansweredFeedback
 from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
-from app.doors.agent_decisions import DecisionStatus, decision_status, proposal_report, wait_for_decision
+from app.doors.agent_decisions import (
+    DecisionStatus,
+    decision_status,
+    proposal_report,
+    wait_for_decision,
+    wait_until_read,
+)
 from app.doors.mcp.catalogue import LONGEST_WAIT, MOST_FILES
 from app.doors.mcp.door_server import McpCaller, RunningCall
 from app.proposals.locate.matching import Replacement
@@ -28,7 +34,7 @@ from app.proposals.text.hunks import raw_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
-from app.proposals.values.proposal_errors import EditRefused, ProposalError
+from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from app.runtime.workspace_recovery import recover_and_report
 from app.storage.captured_edit_store import AgentTurn
@@ -376,6 +382,35 @@ class ProposalTools:
         caller: McpCaller,
         running: RunningCall,
     ) -> _ToolAnswer:
+        seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
+        left, until = float(seconds), time.monotonic() + seconds
+        while True:
+            try:
+                return self._propose_once(fill, arguments, caller, running, left)
+            except TooMuchUnread as full:
+                left = until - time.monotonic()
+                if left <= 0 or running.stop.is_set():
+                    return _ToolAnswer(f"Refused, and nothing of this call was staged. {full}", failed=True)
+            self._wait_for_reader(seconds, left, running)
+            left = max(0.0, until - time.monotonic())
+
+    def _wait_for_reader(self, seconds: float, left: float, running: RunningCall) -> None:
+        """Wait until the user has read enough for another edit, and send the host progress messages meanwhile."""
+        runtime = self._open()
+        running.progress(round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff")
+        wait_until_read(
+            runtime.reading, runtime.signal, runtime.most_unread(), min(PROGRESS_SECONDS, left), running.stop
+        )
+
+    def _propose_once(
+        self,
+        fill: Callable[[OpenWorkspace, Draft, Collection[str]], str],
+        arguments: ProposeEditArguments | ProposePatchArguments,
+        caller: McpCaller,
+        running: RunningCall,
+        seconds: float,
+    ) -> _ToolAnswer:
+        """Stage a call and wait for its decision; raises TooMuchUnread where the reading budget has no room."""
         runtime = self._open()
         with self._staging:
             if running.cancelled:
@@ -395,7 +430,6 @@ class ProposalTools:
             runtime.captured.add_turn(
                 AgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
-        seconds = self._wait_seconds if arguments.wait_seconds is None else arguments.wait_seconds
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
         staged = f"{staged_result(proposal.id, report)}\n{_pending_text(runtime, proposal.id)}"
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)

@@ -124,6 +124,14 @@ class CheckFailed(ProposalError):
     """A check that is run before it is written speaks against it."""
 
 
+class TooMuchUnread(ProposalError):
+    """More lines wait unread than the user's reading budget allows; nothing was staged."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__(f"The reviewer has {lines:,} lines to read; stop here, or wait.")
+        self.lines = lines
+
+
 class WorkspaceBusy(ProposalError):
     """Another process is writing in this workspace."""
 

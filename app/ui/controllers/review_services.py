@@ -1,6 +1,7 @@
 """Services of the review: side questions and checks."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from app.agent.updates import Recorded, SideDiscarded, SideStreamed, Update
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
 from app.review.note_store import KeptChecks
+from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload
@@ -194,3 +196,45 @@ class ReviewChecks:
 
     def _configured(self) -> "tuple[CheckTable, ...]":
         return self._runtime.settings.check
+
+
+class ReadingProgress:
+    """Shares what was seen in the review with other windows, the doors of agents and the next run.
+
+    Args:
+        review: Where the user reads.
+        runtime: The open workspace.
+    """
+
+    def __init__(self, review: Review, runtime: "OpenWorkspace") -> None:
+        self._review = review
+        self._runtime = runtime
+        self._saving = asyncio.Lock()
+        self._is_due = False
+
+    async def load(self) -> None:
+        """Take what was seen elsewhere; raises StorageError."""
+        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading.seen()))
+
+    async def save_soon(self) -> None:
+        """Save what came on screen, as soon as there is a pause. Raises StorageError."""
+        if not self._is_due:
+            self._is_due = True
+            await asyncio.sleep(_PAUSE)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Save what came on screen at once; raises StorageError."""
+        async with self._saving:
+            self._is_due = False
+            if new := self._review.state.looked_at.take_new():
+                await asyncio.to_thread(lambda: self._runtime.reading.add(new))
+
+    async def close(self) -> None:
+        """Save what came on screen; storage errors are ignored because the app is exiting."""
+        with contextlib.suppress(StorageError):
+            await self.flush()
+
+
+_PAUSE = 0.3
+"""Seconds without a change before it is written."""

@@ -1,0 +1,97 @@
+"""Lines of waiting proposals that were on screen, shared by all processes, and how many wait unread.
+
+A hunk's id is a hash of its text, so what was seen of it holds for as long as the hunk reads the same. This loads
+nothing else: the hooks of other agents count, too.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import cast
+
+from app.proposals.values.proposal_errors import TooMuchUnread
+from app.storage.change_signals import ChangeSignal
+from app.storage.database import Database
+
+
+class ReadingStore:
+    """The seen lines of one workspace's proposals; on disk when a method returns."""
+
+    def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
+        self._database = database
+        self._workspace = workspace
+        self._signal = signal
+
+    def unread(self) -> int:
+        """Return how many changed lines wait unread: of proposals, and of edits that hooks have captured.
+
+        A file without hunks counts as one line. Raises StorageError.
+        """
+        return cast(int, self._database.rows(_UNREAD, {"workspace": self._workspace})[0][0])
+
+    def seen_count(self) -> int:
+        """Return how many lines were seen in all, also of decided proposals. Raises StorageError."""
+        rows = self._database.rows("SELECT total(seen) FROM seen_lines WHERE workspace = ?", (self._workspace,))
+        return int(cast(float, rows[0][0]))
+
+    def seen(self) -> dict[str, dict[str, bytes]]:
+        """Return the seen lines of waiting proposals: for each hunk's id a byte per line, 1 if it was seen.
+
+        For a file without hunks its path stands in the place of the id. Raises StorageError.
+        """
+        found: dict[str, dict[str, bytes]] = {}
+        rows = self._database.rows(
+            "SELECT number, hunk, lines FROM seen_lines JOIN proposals USING (workspace, number)"
+            " WHERE workspace = ? AND waiting = 1",
+            (self._workspace,),
+        )
+        for number, hunk, lines in rows:
+            found.setdefault(f"P{number}", {})[cast(str, hunk)] = cast(bytes, lines)
+        return found
+
+    def add(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
+        """Add lines to those that were seen, in the form of `seen`. Raises StorageError."""
+        with self._database.transaction() as connection:
+            for proposal, hunks in seen.items():
+                for hunk, lines in hunks.items():
+                    key = (self._workspace, int(proposal[1:]), hunk)
+                    row = connection.execute(_SEEN, key).fetchone()
+                    joined = bytes(map(max, lines, row[0])) if row and len(row[0]) == len(lines) else lines
+                    connection.execute(_SET_SEEN, (*key, sum(joined), joined))
+        self._signal.send()
+
+
+def check_unread(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
+    """Raise TooMuchUnread if more lines wait unread than `limit`; 0 stands for no limit.
+
+    Within the transaction that adds to them, so that no two writers pass with the same count.
+    """
+    if limit:
+        (unread,) = connection.execute(_UNREAD, {"workspace": workspace}).fetchone()
+        if unread > limit:
+            raise TooMuchUnread(unread)
+
+
+_SEEN = "SELECT lines FROM seen_lines WHERE workspace = ? AND number = ? AND hunk = ?"
+_SET_SEEN = "INSERT OR REPLACE INTO seen_lines VALUES (?, ?, ?, ?, ?)"
+_SEEN_COUNT = """
+    coalesce((
+        SELECT seen FROM seen_lines WHERE seen_lines.workspace = proposals.workspace
+        AND seen_lines.number = proposals.number AND seen_lines.hunk = json_extract({key})
+    ), 0)
+"""
+_UNREAD = f"""
+    SELECT coalesce(sum(max(0, changed - seen)), 0) FROM (
+        SELECT
+            json_extract(hunk.value, '$.old_count') + json_extract(hunk.value, '$.new_count') AS changed,
+            {_SEEN_COUNT.format(key="hunk.value, '$.id'")} AS seen
+        FROM proposals, json_each(body, '$.files') AS file, json_each(file.value, '$.hunks') AS hunk
+        WHERE proposals.workspace = :workspace AND waiting = 1 AND json_extract(hunk.value, '$.state') = 'pending'
+        UNION ALL
+        SELECT 1, {_SEEN_COUNT.format(key="file.value, '$.path'")}
+        FROM proposals, json_each(body, '$.files') AS file
+        WHERE proposals.workspace = :workspace AND waiting = 1 AND json_extract(file.value, '$.state') = 'pending'
+        AND json_array_length(file.value, '$.hunks') = 0
+        UNION ALL
+        SELECT changed, 0 FROM captured WHERE workspace = :workspace AND staged = 0
+    )
+"""

@@ -1,0 +1,224 @@
+"""The reading budget: three agents in one repository never have more unread than it allows, beyond one edit."""
+
+import io
+import json
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from app.cli.main import main
+from app.doors.hook.hook_entry import hook
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.proposal_errors import TooMuchUnread
+from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.workspace_recovery import stage_captured_edits
+from app.storage.captured_edit_store import AgentTurn, CapturedFile
+from tests.commands.agent_calls import Agent, Caller
+from tests.examples import at_most
+from tests.unit.doors.mcp_host import Host
+from tests.waiting import PATIENCE
+
+BUDGET = 20
+SENTENCE = "lines to read; stop here, or wait."
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    (tmp_path / "home/config").mkdir(parents=True)
+    (tmp_path / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
+    (tmp_path / "ws").mkdir()
+    return tmp_path / "ws"
+
+
+@pytest.fixture
+def reader(root: Path) -> Iterator[OpenWorkspace]:
+    """The workspace as the reader has it open."""
+    opened = open_runtime(root, {}, {})
+    yield opened
+    opened.close()
+
+
+def lines(count: int) -> str:
+    return "".join(f"line {number}\n" for number in range(count))
+
+
+def waiting_lines(runtime: OpenWorkspace) -> int:
+    """The lines of all that waits, as the proposals have them."""
+    every = [hunk for one in runtime.service.pending() for hunk in one.hunks if hunk.state is HunkState.PENDING]
+    return sum(hunk.old_count + hunk.new_count for hunk in every)
+
+
+def read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
+    """The first lines of each hunk were on screen."""
+    seen = {
+        hunk.id: bytes(number < count for number in range(hunk.old_count + hunk.new_count)) for hunk in proposal.hunks
+    }
+    runtime.reading.add({proposal.id: seen})
+
+
+def stage(runtime: OpenWorkspace, path: str, count: int, session: str = "") -> Proposal:
+    """What signoff's own model stages."""
+    draft = runtime.service.draft(session)
+    draft.write(path, lines(count))
+    return runtime.service.stage(draft, "")
+
+
+def call_hook(agent: Agent, path: str, count: int, *options: str) -> tuple[int, str]:
+    """An edit of another agent; the exit code, and what it was answered."""
+    (payload,) = agent.responds(agent.writes(path, lines(count)))
+    caller = Caller()
+    standard, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode()))
+    try:
+        code = hook([agent.name, *options], caller)
+    finally:
+        sys.stdin = standard
+    return code, b"".join(caller.answers).decode()
+
+
+class ThreeAgents:
+    """An agent with a hook, one with the MCP server and signoff's own model, each in turns of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.host = Host(root)
+        self.host.greet("codex-mcp-client")
+        self.own = open_runtime(root, {}, {})
+        self._number = 0
+
+    def edit(self, who: int, count: int) -> bool:
+        """Propose a file of so many lines; whether it was taken."""
+        self._number += 1
+        path = f"{self._number}.txt"
+        match who:
+            case 0:
+                _, out = call_hook(Agent("claude", self._root, f"session {self._number}"), path, count)
+                assert ("is staged" in out) is not (SENTENCE in out)
+                return "is staged" in out
+            case 1:
+                meta = {"x-codex-turn-metadata": {"session_id": "s", "turn_id": str(self._number)}}
+                text, failed = self.host.call("propose_edit", meta, files=[{"path": path, "content": lines(count)}])
+                assert failed is (SENTENCE in text), text
+                return not failed
+            case _:
+                with suppress(TooMuchUnread):
+                    stage(self.own, path, count)
+                    return True
+        return False
+
+    def close(self) -> None:
+        self.host.server.end()
+        self.own.close()
+
+
+ACTIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["edit", "edit", "edit", "read", "approve", "deny"]), st.integers(0, 2), st.integers(1, 30)
+    ),
+    min_size=4,
+    max_size=14,
+)
+
+
+@settings(max_examples=at_most(15))
+@example([("edit", 0, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("read", 0, 30), ("edit", 1, 21)])
+@example([("edit", 1, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("deny", 0, 1), ("edit", 2, 21)])
+@given(ACTIONS)
+def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget_and_one_edit(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("budget")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIGNOFF_HOME", str(folder / "home"))
+        patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+        (folder / "home/config").mkdir(parents=True)
+        (folder / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
+        (folder / "ws").mkdir()
+        runtime = open_runtime(folder / "ws", {}, {})
+        agents = ThreeAgents(folder / "ws")
+        try:
+            for action, who, count in actions:
+                before = runtime.reading.unread()
+                if action == "edit":
+                    taken = agents.edit(who, count)
+                    assert taken is (before <= BUDGET)
+                    assert runtime.reading.unread() == before + (count if taken else 0)
+                    assert runtime.reading.unread() <= BUDGET + count or before > BUDGET
+                    continue
+                assert stage_captured_edits(runtime) == []
+                assert runtime.reading.unread() == before, "what was captured counts as what it became"
+                if not (pending := runtime.service.pending()):
+                    continue
+                match action:
+                    case "read":
+                        read(runtime, pending[who % len(pending)], count)
+                    case "approve":
+                        runtime.service.approve(pending[0].id)
+                    case _:
+                        runtime.service.deny(pending[0].id)
+                assert runtime.reading.unread() <= before
+        finally:
+            agents.close()
+            runtime.close()
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt: int) -> None:
+    agents = [open_runtime(root, {}, {}) for _ in range(3)]
+    begin = threading.Barrier(6)
+
+    def captures(number: int, runtime: OpenWorkspace) -> bool:
+        turn = AgentTurn("claude", f"session {number}", "p")
+        begin.wait(PATIENCE)
+        with suppress(TooMuchUnread):
+            return bool(
+                runtime.captured.capture(
+                    turn, [CapturedFile(f"c{number}.txt", None, 0, lines(30).encode())], most_unread=BUDGET
+                )
+            )
+        return False
+
+    def stages(number: int, runtime: OpenWorkspace) -> bool:
+        begin.wait(PATIENCE)
+        with suppress(TooMuchUnread):
+            return bool(stage(runtime, f"s{number}.txt", 30))
+        return False
+
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            jobs: list[Future[bool]] = []
+            for number, runtime in enumerate(agents):
+                jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
+            assert sum(job.result(PATIENCE) for job in jobs) == 1
+        assert agents[0].reading.unread() == 30
+    finally:
+        for runtime in agents:
+            runtime.close()
+
+
+def test_a_hook_denies_with_the_sentence_until_enough_was_read(root: Path, reader: OpenWorkspace) -> None:
+    full = stage(reader, "full.txt", 30)
+    code, out = call_hook(Agent("claude", root, "first"), "a.txt", 3)
+    assert code == 0 and f"The reviewer has 30 {SENTENCE}" in out and json.loads(out)["continue"] is False
+    assert len(reader.service.pending()) == 1
+    read(reader, full, 30)
+    assert reader.reading.unread() == 0
+    assert call_hook(Agent("claude", root, "third"), "a.txt", 3)[1].count("is staged") == 1
+
+
+def test_run_is_refused_before_a_request_is_made(root: Path, reader: OpenWorkspace) -> None:
+    stage(reader, "full.txt", 30)
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(["run", "--workspace", str(root), "--demo", "Be less formal"])
+    assert code == 3 and f"The reviewer has 30 {SENTENCE}" in err.getvalue() and not out.getvalue()
