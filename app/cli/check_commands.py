@@ -42,13 +42,19 @@ def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def check_before_writing(
-    runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None, *, quiet: bool
+    runtime: OpenWorkspace,
+    proposal: Proposal,
+    hunks: Collection[str] | None,
+    *,
+    quiet: bool,
+    refusal: str = "is not written: {}. `--unchecked` writes it all the same.",
 ) -> tuple[CheckFact, ...]:
     """Run the checks that the workspace requires before a write, on exactly what would be written.
 
     Args:
         runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
         hunks: Ids of the hunks that are; None for all that waits.
+        refusal: Says what is not done, with a place for the reasons.
 
     Returns:
         What they came to, for the record.
@@ -64,9 +70,7 @@ def check_before_writing(
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
-        raise CommandError(
-            f"{proposal.id} is not written: {said}. `--unchecked` writes it all the same.", ExitCode.REFUSED
-        )
+        raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
     return tuple(result.record_fact for result in results)
 
 

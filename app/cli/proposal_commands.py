@@ -24,6 +24,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
+    from app.proposals.values.decision_facts import CheckFact
     from app.runtime.git_proposals import PushedProposal
 
 
@@ -70,8 +71,14 @@ def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
+    from app.cli.check_commands import check_before_writing
     from app.runtime.git_proposals import push_proposal
 
+    proposal = runtime.service.get(arguments.id)
+    checks: tuple[CheckFact, ...] = ()
+    if arguments.sign and proposal.state.is_pending:
+        refusal = "is not signed: {}."
+        checks = check_before_writing(runtime, proposal, None, quiet=arguments.json, refusal=refusal)
     pushed: PushedProposal = push_proposal(
         runtime,
         arguments.id,
@@ -79,6 +86,7 @@ def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         arguments.name or "",
         force=arguments.force,
         sign=arguments.sign,
+        checks=checks,
     )
     if arguments.json:
         print_json(

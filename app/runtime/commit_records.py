@@ -5,7 +5,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,11 @@ from app.proposals.decide.commit_trailers import (
     entry_trailers,
     format_ranges,
 )
-from app.proposals.values.decision_facts import EvidenceFact
+from app.proposals.values.decision_facts import CheckFact, EvidenceFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
 from app.proposals.values.record_entries import RecordedFile, RecordEntry, blob_id
+from app.review.seen import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import Leaf
 from app.storage.record_store import RecordStore
@@ -195,10 +196,7 @@ def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry:
         hunks=entry.hunks.count,
         edited=entry.edited,
         unseen_lines=entry.circumstances.unseen_lines,
-        checks=tuple(
-            ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale)
-            for check in entry.circumstances.checks
-        ),
+        checks=_signed_checks(entry.circumstances.checks),
         evidence=_signed_evidence(entry.circumstances.evidence),
         entry=entry.number,
         previous=entry.before,
@@ -214,8 +212,14 @@ def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
     )
 
 
-def waiting_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal) -> SignedReview:
-    """Return the approval of a whole proposal that waits, as it is signed; nothing records it here."""
+def waiting_review(
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[CheckFact]
+) -> SignedReview:
+    """Return the approval of a whole proposal that waits, as it is signed; nothing records it here.
+
+    Args:
+        checks: Results on what the approval would leave.
+    """
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     changes = runtime.service.as_changes(proposal.id)
     files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
@@ -229,9 +233,25 @@ def waiting_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, proposa
         files=tuple(files),
         approved=tuple(range(1, count + 1)),
         hunks=count,
+        unseen_lines=_unseen_lines(runtime, proposal),
+        checks=_signed_checks(checks),
         entry=0,
         previous="",
     )
+
+
+def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
+    """Return how many lines of a waiting proposal were on no screen yet; None if none of it was."""
+    stored = runtime.reading.seen().get(proposal.id)
+    if stored is None:
+        return None
+    seen = SeenLines()
+    seen.restore(stored, proposal.files)
+    return seen.unseen_of(proposal.hunks, ())[0]
+
+
+def _signed_checks(checks: Iterable[CheckFact]) -> tuple[ReviewCheck, ...]:
+    return tuple(ReviewCheck(name=one.name, state=one.state, words=one.words, stale=one.stale) for one in checks)
 
 
 def _signed_origin(origin: Origin) -> ReviewOrigin:

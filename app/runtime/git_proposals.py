@@ -11,6 +11,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
 from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
 from app.git.run_git import GitFailed
+from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
@@ -83,7 +84,14 @@ def stage_commits(
 
 
 def push_proposal(
-    runtime: OpenWorkspace, proposal_id: str, remote: str, name: str, *, force: bool, sign: bool = False
+    runtime: OpenWorkspace,
+    proposal_id: str,
+    remote: str,
+    name: str,
+    *,
+    force: bool,
+    sign: bool = False,
+    checks: Sequence[CheckFact] = (),
 ) -> PushedProposal:
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
@@ -92,6 +100,7 @@ def push_proposal(
         name: Under which it is put there; empty for the proposal's id.
         force: Whether what is there goes.
         sign: Whether to sign an approval of a proposal that waits; one of what was written is signed anyway.
+        checks: Results on what that approval would leave, which are signed with it.
 
     Raises:
         GitFailed: it does not fit HEAD, or the remote would not take it.
@@ -109,7 +118,7 @@ def push_proposal(
         written = [entry for entry in entries if entry.writes and entry.files] if is_written_by(entries) else []
         reviews = [recorded_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
-            reviews = [waiting_review(runtime, borrowed, proposal)]
+            reviews = [waiting_review(runtime, borrowed, proposal, checks)]
         signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(

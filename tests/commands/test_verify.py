@@ -882,6 +882,36 @@ def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatc
     assert project.verify()[0] == 0
 
 
+@pytest.mark.layer
+def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Project, tmp_path: Path) -> None:
+    server = tmp_path / "server.git"
+    git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
+    settings = tmp_path / "home/config/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('[[check]]\nname = "tests"\nrun = "! grep -q two a.txt"\nwhen = "approve"\n')
+    runtime = open_runtime(project.root, {}, {})
+    for text in ("two\n", "one\n"):
+        draft = runtime.service.draft("s1")
+        draft.write("a.txt", text)
+        [change] = runtime.service.stage(draft, text).files
+        if text == "two\n":
+            code, said = run("push", "P1", str(server), "--sign")
+            assert code == 3
+            assert "P1 is not signed: tests" in said
+            assert not project.envelopes()
+            assert run("deny", "P1")[0] == 0
+    seen = {hunk.id: bytes([1] * (hunk.old_count + hunk.new_count)) for hunk in change.hunks}
+    runtime.reading.add({"P2": seen})
+    runtime.close()
+    code, said = run("push", "P2", str(server), "--sign")
+    assert code == 0, said
+    [envelope] = project.envelopes()
+    payload = json.loads(git(project.root, "cat-file", "blob", envelope))["payload"]
+    [review] = json.loads(base64.b64decode(payload))["predicate"]["reviews"]
+    assert review["unseenLines"] == 0
+    assert [(one["name"], one["state"]) for one in review["checks"]] == [("tests", "passed")]
+
+
 def test_each_approval_is_committed_and_signed_where_that_is_set(project: Project, tmp_path: Path) -> None:
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text("commit = true\n")
