@@ -197,10 +197,20 @@ class OpenWorkspace:
         return git_identity(self.workspace.root)
 
     def most_unread(self) -> int:
-        """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError."""
-        if self._configuration is None and not self._is_configured():
-            return 0
-        return self.settings.reading.unseen_lines or 0
+        """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.
+
+        Only the user's own file sets it, so a workspace's file that can't be read keeps nothing from being staged.
+        """
+        if self._configuration is not None:
+            return self.settings.reading.unseen_lines or 0
+        from app.config.reading_limit import reading_limit
+
+        try:
+            return reading_limit(self.dirs.config_file)
+        except (OSError, ValueError) as error:
+            from app.config.settings import ConfigError
+
+            raise ConfigError(str(error)) from error
 
     def check_unread(self) -> None:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""

@@ -140,6 +140,7 @@ def decided_all(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
         reviews.approve(waits)
         half = reviews.stage("b.txt", LINES.replace("line 5\n", "five\n").replace("line 30\n", "30\n"))
         reviews.approve(half, ["1"])
+        runtime.reading.add({half.id: {half.hunks[1].id: b"\1\1"}})
         reviews.unrecorded(reviews.stage("c.txt", "c\n"))
         with runtime.database.transaction() as connection:
             # Or it is recorded as soon as somebody looks.
@@ -222,7 +223,7 @@ def decisions_in(exported: Any) -> Any:
 def rows_of(database: Path, table: str, column: str = "NULL") -> tuple[str, list[tuple[Any, Any]]]:
     """By which column rows are known, and of each row that and the value of another column."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        for name in ("rowid", "sha256", "path"):
+        for name in ("rowid", "sha256", "path", "hunk"):
             with contextlib.suppress(sqlite3.OperationalError):
                 return name, connection.execute(f"SELECT {name}, {column} FROM {table}").fetchall()
     raise AssertionError(table)

@@ -19,6 +19,7 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     Event,
+    LadderMove,
     MessageQueued,
     ProposalDecided,
     ProposalStaged,
@@ -183,7 +184,10 @@ def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], calle
         assert len(answered) == len(set(answered)), "two answers to one call"
         assert sorted([*_said(events), *session.queue]) == sorted(sent), "each word of the user once"
         assert session.question or not session.queue, "nothing waits for a turn that has ended"
-        assert events == runtime.sessions.events(session.id)
+        stored = runtime.sessions.events(session.id)
+        assert [one for one in events if not isinstance(one, LadderMove)] == [
+            one for one in stored if not isinstance(one, LadderMove)
+        ]
         await session.close()
 
     asyncio.run(go())
