@@ -94,7 +94,7 @@ class ContextKeeper:
         Raises:
             Interrupted: the user stopped while the summary was made.
         """
-        events, profile = self._log.addressed(), model.profile
+        events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, facts)))
         budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
@@ -130,7 +130,7 @@ class ContextKeeper:
         self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
     ) -> ContextBudget:
         """Record a compaction step, and measure the context again."""
-        events, profile = (*self._log.addressed(), step), model.profile
+        events, profile = (*self._log.events_with_audience(), step), model.profile
         after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, facts)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)

@@ -362,7 +362,7 @@ class SideQuestions:
             told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
             unfinished = self._unfinished()
             request = SideRequest(
-                tuple(event for event in self._log.addressed() if event is not unfinished),
+                tuple(event for event in self._log.events_with_audience() if event is not unfinished),
                 facts,
                 self._project,
                 self._meter,

@@ -61,12 +61,12 @@ from app.llm.values.profile import Profile
 from app.llm.values.types import (
     AttemptDiscarded,
     CallProgress,
+    ChatTemplateChecked,
     Completed,
     Payload,
     ProfileCorrected,
     ReasoningDelta,
     RetryScheduled,
-    TemplateChecked,
     TextDelta,
 )
 
@@ -276,14 +276,14 @@ class Turn:
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """Return the next request, recorded as sent; it contains everything that the log has before that record."""
         facts = await self._requests.inputs(self._model, closing=closing)
-        events = self._log.addressed()
+        events = self._log.events_with_audience()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
         # On a thread: the payload may be long.
         payload = await asyncio.to_thread(request.payload, self._model.profile)
         tokens = await asyncio.to_thread(self._context.count_tokens, payload)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
-        before = self._log.addressed(before=sent.id)
+        before = self._log.events_with_audience(before=sent.id)
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
             request = self._requests.prepare(
@@ -320,7 +320,7 @@ class Turn:
                     return
                 case AttemptDiscarded():
                     self._discard(update, received)
-                case TemplateChecked():
+                case ChatTemplateChecked():
                     self._publish(TemplateRead(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(Notice(text=update.notice))

@@ -11,8 +11,8 @@ from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
     UnreadableSettings,
+    agent_version,
     installed_hook,
-    installed_version,
     release_weaknesses,
     settings_weaknesses,
     toml_hooks,
@@ -96,7 +96,7 @@ def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode
 def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
-        versions = list(pool.map(lambda agent: installed_version(agent.program) if agent.program else "", agents))
+        versions = list(pool.map(lambda agent: agent_version(agent.program) if agent.program else "", agents))
     found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)

@@ -22,11 +22,11 @@ from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkStat
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import plain_lines
+from app.review.hunk_walk import Answer, HunkWalk
 from app.review.note_store import KeptChecks, ReviewNotes
-from app.review.proposal_walk import Answer, ProposalWalk
 from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, undo_words
 from app.review.review_state import ReviewState
-from app.review.seen import changed_lines
+from app.review.seen import changed_line_count
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
     Confirm,
@@ -173,7 +173,7 @@ class PlainReview:
 
     async def _review_one(self, name: str) -> str | None:
         """Review a proposal until it is decided or left; return the id of one that was reopened meanwhile."""
-        walk: ProposalWalk | None = None
+        walk: HunkWalk | None = None
         while True:
             await self._refresh()
             proposal = self.state.get(name)
@@ -190,11 +190,11 @@ class PlainReview:
             except (ProposalError, StorageError, EditorFailed, CommandError) as error:
                 self._terminal.say(str(error))
 
-    async def _begin(self, proposal: Proposal, before: ProposalWalk | None) -> ProposalWalk:
+    async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
         """Print the head of a proposal as it is now; answers to what is as it was stay."""
         self.state.current = proposal.id
         self.state.looked_at.note_bases(proposal)
-        walk = ProposalWalk.of(proposal, await asyncio.to_thread(self._runtime.service.diffs, proposal.id))
+        walk = HunkWalk.of(proposal, await asyncio.to_thread(self._runtime.service.diffs, proposal.id))
         mark_seen(self._runtime, proposal.id)
         if before is not None:
             walk.keep_answers(before)
@@ -207,7 +207,7 @@ class PlainReview:
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
-    def _show(self, walk: ProposalWalk) -> None:
+    def _show(self, walk: HunkWalk) -> None:
         """Print the hunk that is asked about; before the proposal is decided as a whole, all files without hunks."""
         current = walk.current
         for number, diff in enumerate(walk.diffs, 1):
@@ -229,14 +229,14 @@ class PlainReview:
         self._print(plain_lines.hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
             seen = self.state.looked_at.seen_lines(proposal)
-            for number in range(changed_lines(hunk)):
+            for number in range(changed_line_count(hunk)):
                 seen.note(hunk, number)
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._terminal.say(line)
 
-    async def _ask(self, walk: ProposalWalk) -> str | None:
+    async def _ask(self, walk: HunkWalk) -> str | None:
         """Ask about the current hunk or the whole proposal, and act on the answer.
 
         Returns:
@@ -270,7 +270,7 @@ class PlainReview:
                 await self._answer(walk, _ANSWERS[key])
         return None
 
-    async def _answer(self, walk: ProposalWalk, answer: Answer) -> None:
+    async def _answer(self, walk: HunkWalk, answer: Answer) -> None:
         """Take an answer to the current hunk, or to the whole proposal."""
         if (current := walk.current) is not None:
             walk.answers[current[1].id] = answer
@@ -287,7 +287,7 @@ class PlainReview:
 
     # Decisions
 
-    async def _carry_out(self, walk: ProposalWalk, whole: Answer = "yes") -> None:
+    async def _carry_out(self, walk: HunkWalk, whole: Answer = "yes") -> None:
         """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
         yes, no = walk.answered("yes"), walk.answered("no")
         proposal = walk.proposal
@@ -395,7 +395,7 @@ class PlainReview:
         if await self._agrees(deny_in_words(self.state, proposal)):
             await self._deny(proposal, None)
 
-    async def _undo(self, walk: ProposalWalk) -> str | None:
+    async def _undo(self, walk: HunkWalk) -> str | None:
         """Take back the last answer, or else the last decision; return the id of a proposal that waits again."""
         if walk.go_back():
             return None
@@ -449,7 +449,7 @@ class PlainReview:
             self._terminal.on_interrupt = lambda: None
 
 
-def _question(walk: ProposalWalk) -> tuple[str, Sequence[str]]:
+def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     """Return what is asked now, and the keys that answer it; empty if nothing is left to ask."""
     if walk.current is not None:
         return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK

@@ -60,7 +60,7 @@ class EventLog:
         """
         return self._events
 
-    def addressed(self, *, before: int | None = None) -> tuple[Event, ...]:
+    def events_with_audience(self, *, before: int | None = None) -> tuple[Event, ...]:
         """The events that are for somebody, those with an id below `before` if that is given."""
         if before is None:
             return tuple(self._addressed)

@@ -35,6 +35,7 @@ from app.llm.values.profile import NEXT_PLACEMENT, Profile
 from app.llm.values.types import (
     AttemptDiscarded,
     CallProgress,
+    ChatTemplateChecked,
     Completed,
     Endpoint,
     Payload,
@@ -42,7 +43,6 @@ from app.llm.values.types import (
     ReasoningDelta,
     RetryScheduled,
     StreamUpdate,
-    TemplateChecked,
     TextDelta,
 )
 from app.llm.wires.wire import Decoder, Wire, as_mapping
@@ -186,7 +186,7 @@ class ModelClient:
         """The list of models was asked for."""
         self._hurried = asyncio.Event()
         self._trials = trials
-        self._template: asyncio.Task[TemplateChecked] | None = None
+        self._template: asyncio.Task[ChatTemplateChecked] | None = None
         """The check of the chat template, begun with the first response, at most once."""
         self._template_awaited = self._template_told = False
 
@@ -333,7 +333,7 @@ class ModelClient:
         if self._trials is not None and self._template is None and self.profile.wire == "chat":
             self._template = asyncio.create_task(self._learn_template(self._trials))
 
-    async def _learn_template(self, trials: TrialBuilder) -> TemplateChecked:
+    async def _learn_template(self, trials: TrialBuilder) -> ChatTemplateChecked:
         """Learn where the chat template keeps system messages, if the check found something new.
 
         What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
@@ -351,12 +351,12 @@ class ModelClient:
                     lambda path, body=None: self._transport.fetch_other(wire, root + path, body),
                 )
         if finding is None:
-            return TemplateChecked("", None)
+            return ChatTemplateChecked("", None)
         if finding.placement is not None and finding.placement != self.profile.rendered:
             self._beliefs.learn(**finding.changes, rendered=finding.placement)
-        return TemplateChecked(finding.server, finding.placement)
+        return ChatTemplateChecked(finding.server, finding.placement)
 
-    async def _template_checked(self) -> TemplateChecked | None:
+    async def _template_checked(self) -> ChatTemplateChecked | None:
         """The finding of the check, waited for a moment; None if there is none yet, or it was given before."""
         self._check_template()
         if self._template is None or self._template_told:

@@ -144,7 +144,7 @@ class ProposalService:
         """Return an empty draft for the edits of one step; `proposal_id` if it was reserved already."""
         from app.proposals.stack.draft import Draft
 
-        reserve = self._store.next_proposal_id
+        reserve = self._store.reserve_proposal_id
         return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
     def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:

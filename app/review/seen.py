@@ -9,7 +9,7 @@ Span = tuple[int, int]
 """Characters, from, to."""
 
 
-def changed_lines(hunk: Hunk) -> int:
+def changed_line_count(hunk: Hunk) -> int:
     """Removed and added lines."""
     return hunk.old_count + hunk.new_count
 
@@ -46,7 +46,7 @@ class SeenLines:
         """A line was drawn from its first to its last changed character."""
         lines = self._lines.get(hunk.id)
         if lines is None:
-            lines = self._lines[hunk.id] = bytearray(changed_lines(hunk))
+            lines = self._lines[hunk.id] = bytearray(changed_line_count(hunk))
             self._left[hunk.id] = len(lines)
         if number < len(lines) and not lines[number]:
             lines[number] = 1
@@ -70,7 +70,7 @@ class SeenLines:
 
     def inherit(self, whole: Hunk, part: Hunk) -> None:
         """Copy the seen lines of a hunk to a part that was split off."""
-        for number in range(changed_lines(part)):
+        for number in range(changed_line_count(part)):
             if self.is_seen(whole, number_of(whole, *line_of(part, number))):
                 self.note(part, number)
 
@@ -88,7 +88,7 @@ class SeenLines:
                 self.files.add(change.path)
             for hunk in change.hunks:
                 stored = seen.get(hunk.id, b"")
-                if len(stored) == changed_lines(hunk) and any(stored):
+                if len(stored) == changed_line_count(hunk) and any(stored):
                     lines = bytearray(map(max, stored, self._lines.get(hunk.id, bytes(len(stored)))))
                     self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
                     self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
@@ -102,7 +102,7 @@ class SeenLines:
 
     def unseen(self, hunk: Hunk) -> int:
         """Return how many of its lines were not on the screen."""
-        return self._left.get(hunk.id, changed_lines(hunk)) if hunk.old_count or hunk.new_count else 0
+        return self._left.get(hunk.id, changed_line_count(hunk)) if hunk.old_count or hunk.new_count else 0
 
     def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
         """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
@@ -118,7 +118,7 @@ class SeenLines:
 
     def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
         """The first of its lines from `start` on that was not seen."""
-        if start >= changed_lines(hunk):
+        if start >= changed_line_count(hunk):
             return None
         lines = self._lines.get(hunk.id)
         found = start if lines is None else lines.find(0, start)

@@ -61,7 +61,7 @@ class ChosenHunks:
         return self._latest[2]
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
-        """Include or exclude hunks; several together follow the first."""
+        """Exclude pending hunks, or include them if all of these are excluded."""
         pending = {hunk.id for hunk in pending_among(hunks)}
         if not pending:
             return

@@ -46,7 +46,7 @@ class CapturedFile(NamedTuple):
     after: bytes | None
 
     @property
-    def changed_lines(self) -> int:
+    def changed_line_count(self) -> int:
         """Return the number of lines that are removed or added; at least 1."""
         # Needed only where something is captured.
         from app.proposals.text.diff import diff_lines
@@ -115,7 +115,7 @@ class CapturedEdits:
         Raises:
             TooMuchUnread: More lines wait unread.
         """
-        counted = [(self._workspace, *file, file.changed_lines if most_unread else 1) for file in files]
+        counted = [(self._workspace, *file, file.changed_line_count if most_unread else 1) for file in files]
         with self._database.transaction() as connection:
             first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
             known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []

@@ -58,7 +58,7 @@ class SqliteProposalStore:
         self.staged: Callable[[Proposal], None] = lambda proposal: None
         """Called with each proposal that is new, once it is on disk."""
 
-    def next_proposal_id(self) -> str:
+    def reserve_proposal_id(self) -> str:
         """Reserve the next short id."""
         with self._database.transaction() as connection:
             row = connection.execute(RESERVE, (self._workspace,)).fetchone()

@@ -60,7 +60,7 @@ class ReviewSide(Column):
         self._work = work
         self._jobs: dict[type[Message], ReviewJob] = {
             review_messages.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
-            review_messages.AnswersWanted: ReviewJob(decisions.load_answers, "answers"),
+            review_messages.FollowUpsWanted: ReviewJob(decisions.load_follow_ups, "answers"),
             review_messages.ThreadsWanted: ReviewJob(asking.load, "threads"),
             review_messages.Edit: ReviewJob(decisions.edit, "edit"),
             review_messages.Undo: ReviewJob(decisions.carry_out, exclusive=False),
@@ -109,7 +109,7 @@ class ReviewSide(Column):
         self._work(self._reading.save_soon, group="reading")
 
     @on(review_messages.VersionsWanted)
-    @on(review_messages.AnswersWanted)
+    @on(review_messages.FollowUpsWanted)
     @on(review_messages.ThreadsWanted)
     @on(review_messages.Edit)
     @on(review_messages.Undo)

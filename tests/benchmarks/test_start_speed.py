@@ -206,7 +206,7 @@ def fill(workspace: Path, messages: int) -> None:
                 AssistantMessage(text=f"Answer {number}.\n\n" + "A sentence of an answer with `code` in it. " * 12),
             ]
             if number % (messages // 2 // PROPOSALS) == 0:
-                name = runtime.proposals.next_proposal_id()
+                name = runtime.proposals.reserve_proposal_id()
                 change = FileChange(
                     path="a.py", op=FileOperation.EDIT, base=base, result=result, hunks=hunks, added=1, removed=1
                 )

@@ -332,7 +332,7 @@ async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Pa
         await run.app.session().deny("P1")
         (first,) = run.proposals
         for _ in range(RECENT + 5):
-            later = first.model_copy(update={"id": run.runtime.proposals.next_proposal_id()})
+            later = first.model_copy(update={"id": run.runtime.proposals.reserve_proposal_id()})
             run.runtime.proposals.save_proposal(later)
         await run.app.show_proposals()
         assert run.app.workbench.review.state.get("P1") is None

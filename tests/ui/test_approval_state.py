@@ -12,7 +12,7 @@ from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
 from app.review.review_state import ReviewState, UnseenParts
-from app.review.seen import changed_lines
+from app.review.seen import changed_line_count
 from app.review.unfinished_review import Remark, UnfinishedReview, quote
 from app.review.verdicts import (
     Confirm,
@@ -47,7 +47,7 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
             if not change.hunks:
                 shown.note_file(change.path)
             for hunk in change.hunks:
-                for number in range(changed_lines(hunk)):
+                for number in range(changed_line_count(hunk)):
                     shown.note(hunk, number)
     return state
 

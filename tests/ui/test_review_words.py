@@ -236,7 +236,7 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         await pilot.press("enter")
         await pilot.pause()
         assert "☐ a.py:2  name it" in app.text(), "the cursor has stayed on it"
-        app.review.set_answers("P2", [CommentFollowUp.SAME])
+        app.review.set_follow_ups("P2", [CommentFollowUp.SAME])
         await pilot.pause()
         assert "☐ a.py:2  not changed in v2: name it" in app.text()
 

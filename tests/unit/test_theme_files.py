@@ -7,7 +7,7 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.themes.first_theme import OWN_THEMES, STANDARD, first_theme, fitting
+from app.ui.themes.first_theme import OWN_THEMES, STANDARD, first_theme, fitting_theme
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import diff_variable_defaults
 
@@ -156,9 +156,9 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
 
 
 def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
-    assert fitting(STANDARD, "standard") == "ansi-dark"
-    assert fitting("signoff-light", "standard") == "signoff-light"
-    assert fitting(STANDARD, "256") == fitting(STANDARD, "truecolor") == STANDARD
+    assert fitting_theme(STANDARD, "standard") == "ansi-dark"
+    assert fitting_theme("signoff-light", "standard") == "signoff-light"
+    assert fitting_theme(STANDARD, "256") == fitting_theme(STANDARD, "truecolor") == STANDARD
 
 
 def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(tmp_path: Path) -> None:

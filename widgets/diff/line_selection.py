@@ -8,7 +8,7 @@ from textual.selection import Selection
 
 from app.proposals.stack.hunk_splitting import LineNumbers
 from app.review.hunk_lines import Side
-from app.review.seen import changed_lines
+from app.review.seen import changed_line_count
 from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
 from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
@@ -184,7 +184,7 @@ class LineSelection:
         return PickedLines(
             LineNumbers(change.path, frozenset(lines["old"]), frozenset(lines["new"])),
             frozenset(hunk.id for hunk, _ in hunks),
-            frozenset(hunk.id for hunk, count in hunks if count == changed_lines(hunk)),
+            frozenset(hunk.id for hunk, count in hunks if count == changed_line_count(hunk)),
         )
 
     def _rows_in(self, selection: Selection | None) -> range:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.widget import Widget
 
 from app.review.hunk_lines import Side, line_of, number_of
-from app.review.seen import SeenLines, changed_lines
+from app.review.seen import SeenLines, changed_line_count
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of
@@ -51,7 +51,7 @@ class UnseenLines:
             return int(change.path not in self._seen.files), 1
         if file not in self._counted:
             hunks = [hunk for hunk in change.hunks if self._scene.counts(hunk)]
-            self._counted[file] = sum(map(self._seen.unseen, hunks)), sum(map(changed_lines, hunks))
+            self._counted[file] = sum(map(self._seen.unseen, hunks)), sum(map(changed_line_count, hunks))
         return self._counted[file]
 
     def note(self, row: LineRow, lines: int) -> None:

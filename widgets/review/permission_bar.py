@@ -26,7 +26,7 @@ from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
-from widgets.review.review_wording import ACTION, QUIET, chip, covered, folder_words, safe
+from widgets.review.review_wording import ACTION, QUIET, chip, describe_permission_scope, folder_words, safe
 
 ALONE_SECONDS = 0.6
 """For how long nothing may follow a key that answers."""
@@ -201,7 +201,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         form = self._state.permissions.form(key)
         lines = [Content("   ").join(chips)]
         if lasting and form is not None:
-            lines.append(Content.assemble((f"{key_of('allow_session')} allows ", QUIET), covered(asked, form)))
+            lines.append(Content.assemble((f"{key_of('allow_session')} allows ", QUIET), describe_permission_scope(asked, form)))
         if self._is_cut:
             lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET))
         return [line.truncate(width, ellipsis=True) for line in lines]

@@ -12,9 +12,9 @@ from app.review.review_state import ReviewState
 from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.evidence_words import placed_evidence, with_unheld
-from widgets.review.review_messages import AnswersWanted, DiffsWanted, ReviewHost, VersionsWanted
+from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
 from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
-from widgets.review.review_writing import placed, top_notes
+from widgets.review.review_writing import comments_in_diffs, top_notes
 
 Written = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
@@ -148,7 +148,7 @@ class PreviewController:
         if self._state.proposal is not None and self._view.diffs:
             self.show_left_out()
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
-            self._pane.set_comments(placed((one for one in remarks if not one.draft), self._view.diffs))
+            self._pane.set_comments(comments_in_diffs((one for one in remarks if not one.draft), self._view.diffs))
             self.restore_drafts(self._state.current)
             self.show_findings()
 
@@ -174,13 +174,13 @@ class PreviewController:
     def restore_drafts(self, key: str) -> None:
         """Restore comments that were kept before they were saved."""
         remarks = self._state.unsaid.remarks.get(key, ())
-        self._pane.set_drafts(placed((one for one in remarks if one.draft), self._view.diffs))
+        self._pane.set_drafts(comments_in_diffs((one for one in remarks if one.draft), self._view.diffs))
 
     def request_follow_ups(self) -> None:
         """Ask how the shown proposal responds to the comments on the version before."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
-            self._host.post_message(AnswersWanted(proposal.id, comments))
+            self._host.post_message(FollowUpsWanted(proposal.id, comments))
 
     @property
     def _words(self) -> Literal["", "folded", "unfolded"]:

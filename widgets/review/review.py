@@ -224,7 +224,7 @@ class Review(Column):
         self.preview.request_follow_ups()
         self.preview.show_notes()
 
-    def set_answers(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
+    def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
         """Take the proposal's effects on each comment on its former version."""
         self.state.unsaid.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:

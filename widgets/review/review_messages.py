@@ -144,8 +144,8 @@ class VersionsWanted(Message):
 
 
 @dataclass
-class AnswersWanted(Message):
-    """The effects of a proposal on the comments on its former version are needed: answer with `set_answers`."""
+class FollowUpsWanted(Message):
+    """The effects of a proposal on the comments on its former version are needed: answer with `set_follow_ups`."""
 
     proposal_id: str
     comments: tuple[LineComment, ...]

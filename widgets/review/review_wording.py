@@ -379,12 +379,12 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(confirmation).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
-    parts = [Content.assemble(("Or ", QUIET), covered(confirmation, form)), _chips(key, *chips)]
+    parts = [Content.assemble(("Or ", QUIET), describe_permission_scope(confirmation, form)), _chips(key, *chips)]
     line = Content(_GAP).join(parts)
     return [line] if not width or line.cell_length <= width else parts
 
 
-def covered(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
+def describe_permission_scope(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
     """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
         this = Content.styled("this tool, with any arguments: ", QUIET)

@@ -37,7 +37,7 @@ AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
-def placed(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
+def comments_in_diffs(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []

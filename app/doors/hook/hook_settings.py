@@ -475,7 +475,7 @@ _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
 """For each agent: the first release without a weakness, and the weakness of those before."""
 
 
-def installed_version(program: str) -> str:
+def agent_version(program: str) -> str:
     """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
     # Agents write to their home even for that; it is not to be the user's.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:

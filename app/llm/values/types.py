@@ -171,7 +171,7 @@ class ProfileCorrected:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateChecked:
+class ChatTemplateChecked:
     """The server has rendered conversations, before this request or during the one before it."""
 
     server: str
@@ -202,6 +202,6 @@ StreamUpdate = (
     | RetryScheduled
     | AttemptDiscarded
     | ProfileCorrected
-    | TemplateChecked
+    | ChatTemplateChecked
     | Completed
 )

@@ -58,7 +58,7 @@ class ProposalStore(Protocol):
     `app.storage.StorageError` (or OSError in memory fakes) if it could not.
     """
 
-    def next_proposal_id(self) -> str:
+    def reserve_proposal_id(self) -> str:
         """Reserve the next short id (`P7`); never given twice, also not to another process."""
         ...
 

@@ -353,14 +353,14 @@ class ReviewActions:
         diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
-    async def load_answers(self, event: review_messages.AnswersWanted) -> None:
+    async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
         """Find the effects of the proposal on the lines that the user commented."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
             follow_up_comments, self._runtime.proposals, event.proposal_id, event.comments
         )
-        self._review.set_answers(event.proposal_id, answers)
+        self._review.set_follow_ups(event.proposal_id, answers)
 
     async def take_lines(self, event: review_messages.TakeLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""

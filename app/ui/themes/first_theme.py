@@ -39,7 +39,7 @@ def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Pat
     return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD)
 
 
-def fitting(theme: str, color_system: str | None) -> str:
+def fitting_theme(theme: str, color_system: str | None) -> str:
     """The theme to show where this one is configured.
 
     With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the

@@ -23,7 +23,7 @@ class MemoryStore:
         self._journal: list[str] = []
         self._record: list[RecordEntry] = []
 
-    def next_proposal_id(self) -> str:
+    def reserve_proposal_id(self) -> str:
         self._number += 1
         return f"P{self._number}"
 

@@ -14,7 +14,7 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
-    fitting,
+    fitting_end,
     shorten_path,
     visible,
     width_of,
@@ -207,7 +207,7 @@ def _cut(text: str, width: int) -> str:
     """The beginning of a text in which white space counts, an ellipsis where something was left out."""
     if width_of(text) <= width:
         return text
-    return f"{text[: fitting(text, 0, max(0, width - 1))]}…"
+    return f"{text[: fitting_end(text, 0, max(0, width - 1))]}…"
 
 
 def _the_rest(count: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from widgets.chat.markdown.styled_lines import Span, StyledLine, TextStyle, fitting
+from widgets.chat.markdown.styled_lines import Span, StyledLine, TextStyle, fitting_end
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -188,7 +188,7 @@ def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
     cuts: list[tuple[int, int]] = []
     position = 0
     while True:
-        end = fitting(text, position, later if cuts else width)
+        end = fitting_end(text, position, later if cuts else width)
         if end >= len(text):
             cuts.append((position, len(text)))
             return cuts

@@ -104,7 +104,7 @@ def breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
     position, length = 0, len(text)
     ascii_only = text.isascii()
     while True:
-        end = min(length, position + width) if ascii_only else fitting(text, position, width)
+        end = min(length, position + width) if ascii_only else fitting_end(text, position, width)
         if end >= length:
             yield position, length, joint
             return
@@ -122,7 +122,7 @@ def breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
             return
 
 
-def fitting(text: str, position: int, width: int) -> int:
+def fitting_end(text: str, position: int, width: int) -> int:
     """The end of the longest piece from `position` that fits into `width` cells; at least one grapheme."""
     window = text[position : position + 2 * width + 8]
     if window.isascii():
@@ -192,7 +192,7 @@ def shorten(text: str, width: int) -> str:
     flat = " ".join(text.split())
     if width_of(flat) <= width:
         return flat
-    end = fitting(flat, 0, width - 1) if width > 1 else 0
+    end = fitting_end(flat, 0, width - 1) if width > 1 else 0
     kept = flat[:end]
     return kept + "…" if width_of(kept) < width else "…"
 

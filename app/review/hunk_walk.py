@@ -16,7 +16,7 @@ Answer = Literal["yes", "no", "later"]
 
 
 @dataclass
-class ProposalWalk:
+class HunkWalk:
     """The hunks of a proposal that wait, in reading order, with the user's answers."""
 
     proposal: Proposal
@@ -30,11 +30,11 @@ class ProposalWalk:
     """The hunk that was printed last."""
 
     @classmethod
-    def of(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "ProposalWalk":
+    def of(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
 
-    def keep_answers(self, before: "ProposalWalk") -> None:
+    def keep_answers(self, before: "HunkWalk") -> None:
         """Take over the answers to hunks of files whose base is still the same."""
         bases = {(change.path, change.base) for change in before.proposal.files}
         still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
