@@ -91,7 +91,7 @@ def not_recorded_message(result: DecisionResult, error: Exception) -> NotRecorde
     )
 
 
-def has_words(event: ProposalDecided) -> bool:
+def has_feedback(event: ProposalDecided) -> bool:
     """Return whether the decision has words for the model."""
     return bool(event.feedback.strip() or event.comments)
 
@@ -117,13 +117,13 @@ def change_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list
 def delivery_note(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Tell the user where a decision on another session's or another agent's proposal was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
-        hears = "reads your words" if has_words(event) else "is told"
+        hears = "reads your words" if has_feedback(event) else "is told"
         who = event.origin.words
         return Notice(
             text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
         )
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
-    if not has_words(event):
+    if not has_feedback(event):
         told = "its model is told there"
     elif other.is_open:
         told = "its model reads your words there"

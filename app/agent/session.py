@@ -14,7 +14,7 @@ from app.agent.decision_service import (
     DecisionService,
     change_events,
     delivery_note,
-    has_words,
+    has_feedback,
     not_recorded_message,
     owner_session,
 )
@@ -328,7 +328,7 @@ class Session(DecisionService):
             if other is not None:
                 await self.log.append(delivery_note(event, other))
                 return
-        await self._turns.record_decision(event, speaks=has_words(event))
+        await self._turns.record_decision(event, speaks=has_feedback(event))
         await self._tell_of_unseen(event.images)
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:

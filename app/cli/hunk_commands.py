@@ -13,7 +13,7 @@ from app.proposals.stack.hunk_splitting import LineNumbers
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.review.hunk_lines import Side, lines_of, proposed_text
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import Remark, quoting
+from app.review.unfinished_review import Remark, with_quote
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.user_editor import edit_text, editor_command
 
@@ -103,7 +103,7 @@ class HunkCommands:
             self._terminal.say("No comment.")
             return
         side, line = places[0]
-        self._state.unsaid.set_comment(proposal, quoting(Remark(diff.change.path, side, line, text), [diff]))
+        self._state.unsaid.set_comment(proposal, with_quote(Remark(diff.change.path, side, line, text), [diff]))
         self._terminal.say("Kept. It goes to the model with the decision.")
 
     async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:

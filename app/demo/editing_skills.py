@@ -57,7 +57,7 @@ def find_bug(sources: Mapping[str, str]) -> TideBug | None:
     return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
+def fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
     """Yield ways to mend the bug, best first: the one that the feedback asks for, then variations of it."""
     asked = FixStyle()
     for words in feedback:
@@ -89,7 +89,7 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
     return FixStyle(ways, capitals[0] if capitals else style.name)
 
 
-def mended(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
+def mended_files(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
     """The files that the fix changes, with their new text."""
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
@@ -200,8 +200,8 @@ def fix(task: DemoTask) -> DemoReply:
         return DemoReply(
             f"I read {code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
         )
-    for style in styles(task.feedback, bug):
-        after = mended(texts, bug, style)
+    for style in fix_styles(task.feedback, bug):
+        after = mended_files(texts, bug, style)
         calls = [NewCall("edit_file", _arguments(task, path, text)) for path, text in after.items()]
         if calls and task.is_new(calls):
             return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)

@@ -18,7 +18,7 @@ from app.review.unfinished_review import (
     Remark,
     ReviewFeedback,
     UnfinishedReview,
-    moved,
+    move_remark,
     pending_among,
 )
 from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
@@ -90,7 +90,7 @@ class ReviewDraft:
     def follow_changes(self, before: Proposal, after: Proposal) -> None:
         """Keep a comment at its line when another hunk of the file is decided or edited."""
         if remarks := self.remarks.get(after.id):
-            remarks[:] = [moved(remark, before, after) for remark in remarks]
+            remarks[:] = [move_remark(remark, before, after) for remark in remarks]
 
     def keep_feedback(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""

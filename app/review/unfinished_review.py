@@ -179,7 +179,7 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def moved(remark: Remark, before: Proposal, after: Proposal) -> Remark:
+def move_remark(remark: Remark, before: Proposal, after: Proposal) -> Remark:
     """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
     old = next((change for change in before.files if change.path == remark.path), None)
     new = next((change for change in after.files if change.path == remark.path), None)
@@ -227,7 +227,7 @@ _QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
 
 
-def quoting(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
+def with_quote(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
     """Return the comment with the shown lines around it."""
     diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
     return remark if diff is None else replace(remark, quote=quote(diff, remark))

@@ -161,7 +161,7 @@ def approve(
         reasons.append(f"{proposal.id}: {', '.join(doubts)}")
     elif deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
-    if red := red_words(state, proposal.id):
+    if red := failed_check_words(state, proposal.id):
         reasons.append(red)
     if unfinished := state.unsaid.unsent_part(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
@@ -267,11 +267,11 @@ def _quoted(texts: Sequence[str]) -> str:
 
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    red = red_words(state, proposal.id)
+    red = failed_check_words(state, proposal.id)
     return [*caveats(proposal), *([red] if red else [])]
 
 
-def red_words(state: ReviewState, proposal: str) -> str:
+def failed_check_words(state: ReviewState, proposal: str) -> str:
     """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
     checked = state.checks.get(proposal)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""

@@ -24,7 +24,7 @@ from app.runtime.review_report import (
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import own_theme
 from widgets.diff.diff_colours import diff_variable_defaults
-from widgets.diff.syntax_tokens import lex
+from widgets.diff.syntax_tokens import lex_lines
 
 _Said = dict[tuple[str, int], list[str]]
 """The user's comments by the side and the line that they are on."""
@@ -141,7 +141,7 @@ class _Part:
 def _rows(path: str, old: Sequence[str], new: Sequence[str], parts: Sequence[_Part], said: _Said) -> Iterator[str]:
     """Yield the lines of a file near its changes with the user's comments under them; remove these from `said`."""
     sides = {
-        side: [_code(line, spans) for line, spans in zip(lines, lex(path, lines), strict=True)]
+        side: [_code(line, spans) for line, spans in zip(lines, lex_lines(path, lines), strict=True)]
         for side, lines in (("old", old), ("new", new))
     }
 

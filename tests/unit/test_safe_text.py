@@ -14,7 +14,7 @@ from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 from app.tools.command.command_text import PlainText
 from app.workspace.secrets import secret_reason
-from widgets.chat.markdown.markdown_document import close_marks, is_worth_showing
+from widgets.chat.markdown.markdown_document import close_marks, has_visible_text
 from widgets.chat.markdown.markdown_splitter import DELIMITER, ITEM, RULE
 from widgets.chat.path_index import PathIndex
 
@@ -321,8 +321,8 @@ TEXTS: dict[str, Callable[[], object]] = {
     "bars in a table's head": lambda: DELIMITER.match("-|" * (SIZE // 2) + "x"),
     "a rule that is none": lambda: RULE.match("- " * (SIZE // 2) + "x"),
     "a mark without an item": lambda: ITEM.match("1." + " " * SIZE),
-    "blanks before an unfinished line": lambda: is_worth_showing(" " * SIZE + "x", ""),
-    "blanks after an unfinished mark": lambda: is_worth_showing("- " + " " * SIZE + "x", ""),
+    "blanks before an unfinished line": lambda: has_visible_text(" " * SIZE + "x", ""),
+    "blanks after an unfinished mark": lambda: has_visible_text("- " + " " * SIZE + "x", ""),
     **{
         f"unfinished {text!r} without end": lambda text=text: close_marks(text * (SIZE // len(text)))  # type: ignore[misc]
         for text in ("`", "`a", "``a`", "*a", "a*", "*", "_a ", "~~", "[", "[](", "[](x", "\n> ", "\n- ")

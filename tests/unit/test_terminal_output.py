@@ -21,7 +21,7 @@ from app.ui.terminal.fitted_app import (
     PaletteFilter,
     UnsafeTextFilter,
     divide,
-    nearest,
+    nearest_palette_colour,
     textuals_divide,
     with_tints,
 )
@@ -37,18 +37,18 @@ THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in TH
 
 @given(PARTS, PARTS, PARTS)
 def test_every_colour_becomes_one_that_the_user_cannot_have_redefined(red: int, green: int, blue: int) -> None:
-    assert 16 <= nearest(red, green, blue) <= 255
+    assert 16 <= nearest_palette_colour(red, green, blue) <= 255
 
 
 @given(st.integers(16, 255))
 def test_a_colour_of_the_palette_is_its_own_nearest(number: int) -> None:
-    assert nearest(*RichColor.from_ansi(number).get_truecolor()) == number
+    assert nearest_palette_colour(*RichColor.from_ansi(number).get_truecolor()) == number
 
 
 @THEME
 def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ignore[no-untyped-def]
     for surface in (theme.background, theme.surface, theme.panel):
-        red, green, blue = RichColor.from_ansi(nearest(*Color.parse(surface).rgb)).get_truecolor()
+        red, green, blue = RichColor.from_ansi(nearest_palette_colour(*Color.parse(surface).rgb)).get_truecolor()
         assert red == green == blue, surface
 
 
@@ -59,7 +59,7 @@ def test_changed_lines_and_words_keep_a_tint_on_which_text_can_be_read(theme) ->
     for kind in ("added", "removed"):
         line, word = (Color.parse(variables[f"diff-{kind}-{part}"]) for part in ("background", "word-background"))
         for colour, least in ((line, 4.4), (word, 3)):
-            number = nearest(*colour.rgb)
+            number = nearest_palette_colour(*colour.rgb)
             assert RichColor.from_ansi(number).get_truecolor() == colour.rgb, "it is one of the palette"
             assert len(set(colour.rgb)) > 1, "it is no grey"
             assert contrast(theme.foreground, colour.hex) >= least
@@ -74,7 +74,7 @@ def test_a_style_keeps_all_but_its_colours() -> None:
     (segment,) = PaletteFilter().apply([Segment("text", style)], BLACK)
     assert segment.text == "text"
     assert segment.style is not None
-    assert segment.style.color == RichColor.from_ansi(nearest(0xAB, 0xCD, 0xEF))
+    assert segment.style.color == RichColor.from_ansi(nearest_palette_colour(0xAB, 0xCD, 0xEF))
     assert segment.style.bgcolor == style.bgcolor, "the user's own red"
     assert (segment.style.bold, segment.style.underline) == (True, True)
     assert (segment.style.link, segment.style.meta) == (style.link, style.meta)

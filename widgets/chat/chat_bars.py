@@ -17,7 +17,7 @@ from app.conversation.todos import Todo, count_done, current_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import VERBS
-from widgets.chat.markdown.styled_lines import TEXT, seconds, shorten, width_of, wrap_text
+from widgets.chat.markdown.styled_lines import TEXT, format_seconds, shorten, width_of, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -163,7 +163,7 @@ class StatusLine(Widget):
                 # Where the end of the transcript is in view, it says so itself.
                 ended = self._ended if self._unseen is not None else ""
                 return Content.styled(f"  {escape_unsafe(ended)}", "$text-warning") if ended else Content("")
-        total = seconds(max(0.0, self._clock() - self._turn_since))
+        total = format_seconds(max(0.0, self._clock() - self._turn_since))
         spinner = (
             "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
         )

@@ -130,7 +130,7 @@ def _copied(line: StyledLine, start: int, end: int) -> str:
     return "".join(text for text, _ in slice_spans(line.spans, begin, stop)) if stop > begin else ""
 
 
-def moved(selection: Selection, rows: int) -> Selection:
+def shift_selection(selection: Selection, rows: int) -> Selection:
     """Return the selection of the same text moved down by some rows."""
     return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
@@ -226,7 +226,7 @@ class Transcript(StripView, can_focus=True):
         self._set_height()
         self._move_to(self.scroll_offset.y + rows)
         if selection is not None:
-            self.screen.selections = {**self.screen.selections, self: moved(selection, rows)}
+            self.screen.selections = {**self.screen.selections, self: shift_selection(selection, rows)}
         self._settle()
 
     def _have(self, layout: TranscriptLayout) -> None:

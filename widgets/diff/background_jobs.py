@@ -12,7 +12,7 @@ from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
 from widgets.diff.display_cells import widest
 from widgets.diff.line_marks import moved_lines
 from widgets.diff.render_context import RenderContext
-from widgets.diff.white_space import left_out
+from widgets.diff.white_space import hidden_whitespace
 
 _SMALL_CHANGE = 400
 """Changed lines up to which moved lines are looked for at once rather than in a thread."""
@@ -54,7 +54,7 @@ class BackgroundJobs:
         if sheet.white_space or sheet.spaces is not None:
             return
         if _is_small(sheet.diffs):
-            sheet.spaces = left_out(sheet.diffs)
+            sheet.spaces = hidden_whitespace(sheet.diffs)
         else:
             self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
@@ -87,7 +87,7 @@ class BackgroundJobs:
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
         """Find the whitespace-only changes of a large diff, on a thread."""
-        found = await asyncio.to_thread(left_out, diffs)
+        found = await asyncio.to_thread(hidden_whitespace, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found
             self._view.relayout()

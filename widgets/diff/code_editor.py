@@ -21,7 +21,7 @@ from textual.widgets import TextArea
 
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, MarkedBlock
 from widgets.common.text_colours import syntax_classes, syntax_css
-from widgets.diff.syntax_tokens import LONGEST_LINE, Stretch, lex
+from widgets.diff.syntax_tokens import LONGEST_LINE, Stretch, lex_lines
 
 if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeys
@@ -157,7 +157,7 @@ class CodeEditor(TextArea):
         key = (above, shown)
         spans = self._lexed.get(key)
         if spans is None:
-            spans = self._lexed[key] = lex(self._path, shown)[above:]
+            spans = self._lexed[key] = lex_lines(self._path, shown)[above:]
             if len(self._lexed) > _KEPT:
                 self._lexed.popitem(last=False)
         return spans[line_index - first]

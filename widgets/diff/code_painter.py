@@ -13,9 +13,9 @@ from app.proposals.values.models import HunkState
 from app.review.hunk_lines import Side
 from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.display_cells import DisplayText
-from widgets.diff.line_marks import suspects
+from widgets.diff.line_marks import suspicious_spans
 from widgets.diff.render_context import DrawnLine, RenderContext, StyleOf
-from widgets.diff.syntax_tokens import Flagged, Run, Stretch, clipped, overlaid, runs
+from widgets.diff.syntax_tokens import Flagged, Run, Stretch, clip_stretches, overlay_stretches, style_runs
 
 RIGHT_SIDE = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
@@ -181,7 +181,9 @@ class CodePainter:
         flags = self._flags(shown, at, looks, first, last)
         begin = RIGHT_SIDE if self.scene.split and at.side == "new" else 0
         column = first + begin
-        segments = self._segments(shown.text[first:last], runs(last - first, stretches, flags), base, at, column)
+        segments = self._segments(
+            shown.text[first:last], style_runs(last - first, stretches, flags), base, at, column
+        )
         plain = self.style((*base, *at.cursor))
         if blank:
             gap = Segment(" " * blank, plain)
@@ -213,8 +215,10 @@ class CodePainter:
             tokens = [(shown.drawn(begin), shown.drawn(end), name) for begin, end, name in tokens]
             words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
         if words:
-            tokens = overlaid(tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word")
-        return [(begin - first, end - first, name) for begin, end, name in clipped(tokens, first, last)]
+            tokens = overlay_stretches(
+                tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word"
+            )
+        return [(begin - first, end - first, name) for begin, end, name in clip_stretches(tokens, first, last)]
 
     def _is_same(self, row: LineRow) -> bool:
         """Return whether both texts are equal on a context row; with hidden white space they may not be."""
@@ -236,7 +240,7 @@ class CodePainter:
 
         for begin, end in shown.gaps:
             mark(begin, end, _LEFT_OUT)
-        for begin, end in suspects(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
+        for begin, end in suspicious_spans(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from widgets.diff.code_painter import CodePainter
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineRow, NoteRow, Row, SpaceRow
-from widgets.diff.display_cells import display, wrap_words
+from widgets.diff.display_cells import display_text, wrap_words
 from widgets.diff.file_facts import file_facts, file_name, file_sign
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import space_words
@@ -120,7 +120,7 @@ class DiffPainter:
         for line in reversed(lines[max(0, end - _SEARCHED_LINES) : end]):
             # Most lines are indented or empty, which is quickly seen.
             if line[:1] > " " and (line[0].isalpha() or line[0] in "_$@#") and len(line) < _LONGEST_DEFINITION:
-                return f"  {display(line).text.rstrip(' {:')}"
+                return f"  {display_text(line).text.rstrip(' {:')}"
         return ""
 
     def _file(self, row: FileRow, over: tuple[str, ...]) -> Strip:
@@ -245,7 +245,7 @@ class LineRenderer:
 
     def _words_at(self, y: int, message: str, frame: FrameState) -> Strip | None:
         """Return the line of a message in the middle of the view; None elsewhere."""
-        lines = wrap(display(message).text, max(1, frame.width - 2))
+        lines = wrap(display_text(message).text, max(1, frame.width - 2))
         at = y - (frame.height // 2 - len(lines) // 2)
         if not 0 <= at < len(lines):
             return None

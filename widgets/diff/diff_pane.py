@@ -24,7 +24,7 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
 from widgets.diff.diff_search import SearchBar, SearchMatch
 from widgets.diff.diff_view import DiffView
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display_text
 from widgets.diff.file_list import FileList
 from widgets.diff.writing_field import WritingField
 
@@ -259,7 +259,7 @@ class PositionBar(Widget):
         if isinstance(row, LineRow):
             number = row.new if row.new is not None else row.old
             line = f":{number + 1}" if number is not None else ""
-        parts = [LinePart(8, Content.assemble((display(diff.change.path).text, "bold $foreground"), line))]
+        parts = [LinePart(8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line))]
         if len(view.diffs) > 1:
             parts.append(LinePart(3, Content(f"file {view.cursor.file + 1} of {len(view.diffs)}")))
         hunks = view.rows.landmarks.hunks
@@ -295,7 +295,7 @@ def _moved(view: DiffView, row: LineRow) -> str:
     other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
     if other is None:
         return ""
-    path = f"{display(view.diffs[other.file].change.path).text} " if other.file != line.file else ""
+    path = f"{display_text(view.diffs[other.file].change.path).text} " if other.file != line.file else ""
     return f"moved {'from' if line.side == 'new' else 'to'} {path}line {other.line + 1}"
 
 
@@ -308,7 +308,7 @@ def _spaces(view: DiffView) -> str:
 
 
 def _quoted(query: str) -> str:
-    text = display(query).text
+    text = display_text(query).text
     return text if len(text) <= _LONGEST_QUERY else text[: _LONGEST_QUERY - 1] + "…"
 
 
@@ -462,7 +462,7 @@ class DiffPane(Column):
         line, path = event.line, self.view.diffs[event.line.file].change.path
         proposal = self.view.proposal.id if self.view.proposal else ""
         self._commented = (proposal, path, line)
-        place = f"{display(path).text}:{line.line + 1}"
+        place = f"{display_text(path).text}:{line.line + 1}"
         written = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
         title = Content.assemble("Comment on ", (place, "$text-accent"))
         self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")

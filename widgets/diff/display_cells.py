@@ -171,7 +171,7 @@ class DisplayText:
 
 
 @remembered(2048)
-def display(line: str) -> DisplayText:
+def display_text(line: str) -> DisplayText:
     """Return how a line is drawn; `line` is source text of any origin, without its line ending."""
     if line.isascii() and line.isprintable():
         return DisplayText(line, len(line))
@@ -249,7 +249,7 @@ def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans |
     cells."""
     if not changed:
         return None
-    shown = display(line)
+    shown = display_text(line)
     if shown.width <= width or (not wrap and shown.cell(shown.drawn(changed[-1][1])) < width):
         return None
     beside, least = (_WRAPPED_BESIDE, _WRAPPED_LEAST) if wrap else (_BESIDE, _LEAST)
@@ -309,7 +309,7 @@ def _pieces(line: str, kept: Spans) -> Iterator[tuple[int, int, DisplayText | No
         if at < start:
             yield at, start, None
         if start < end:
-            yield start, end, display(line[start:end])
+            yield start, end, display_text(line[start:end])
         at = end
 
 
@@ -343,7 +343,7 @@ class LineBreaks(NamedTuple):
 
 
 @remembered(512)
-def breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
+def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
     """Return where a line of source breaks in this many cells; its own spaces stay at the ends of the rows.
 
     Breaks are behind spaces and between ideographs. A word that is longer than a row goes on in the same row, and
@@ -354,7 +354,7 @@ def breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
         width: cells of a terminal line.
         kept: the stretches of it that are shown, if that is not all of it.
     """
-    shown = display(line) if kept is None else display_around(line, kept)
+    shown = display_text(line) if kept is None else display_around(line, kept)
     text, plain = shown.text, not shown.stops
     ideographs = not plain and _IDEOGRAPHS.search(text) is not None
     indent = _INDENT.match(text)
@@ -406,11 +406,11 @@ def _whole(shown: DisplayText, character: int) -> int:
     return character if not shown.stops else min(character, shown.covering(shown.cell(character)))
 
 
-def rows_of(line: str, width: int, kept: Spans | None = None) -> int:
+def row_count(line: str, width: int, kept: Spans | None = None) -> int:
     """Terminal lines that a wrapped source line takes; `kept` as in `breaks`."""
     if kept is None and len(line) <= width and line.isascii() and line.isprintable():
         return 1
-    return len(breaks(line, width, kept).starts)
+    return len(line_breaks(line, width, kept).starts)
 
 
 def wrap_words(text: str, width: int) -> list[str]:
@@ -419,7 +419,7 @@ def wrap_words(text: str, width: int) -> list[str]:
     lines: list[str] = []
     for line in text.split("\n"):
         current: str | None = None
-        for word in display(line).text.split(" "):
+        for word in display_text(line).text.split(" "):
             candidate = word if current is None else f"{current} {word}"
             if cell_len(candidate) <= width:
                 current = candidate
@@ -455,5 +455,5 @@ def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
             if line.isascii():
                 best = max(best, len(line.expandtabs(TAB_SIZE)))
             elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
-                best = max(best, display(line).width)
+                best = max(best, display_text(line).width)
     return best

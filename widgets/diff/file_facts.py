@@ -18,7 +18,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.origin import OriginKind
 from widgets.diff.diff_rows import NoteRow
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
 
 _MOST_WARNINGS = 5
@@ -113,9 +113,9 @@ def file_sign(change: FileChange) -> Fact:
 
 def file_name(change: FileChange, room: int) -> str:
     """Its name, and the old one if it is renamed; the end of it, if there is no room."""
-    name = display(change.path).text
+    name = display_text(change.path).text
     if change.op is FileOperation.RENAME and change.old_path:
-        name = f"{display(change.old_path).text} → {name}"
+        name = f"{display_text(change.old_path).text} → {name}"
     return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
 
 
@@ -128,7 +128,7 @@ def first_reason(diff: FileDiff) -> list[Fact]:
     """Why it is marked, in words: the gravest reason, and how many more there are."""
     marks = sorted((reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: KINDS[reason.kind])
     more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
-    return [(f"{display(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
+    return [(f"{display_text(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
 
 
 def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:

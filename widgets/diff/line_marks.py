@@ -273,7 +273,7 @@ class LineMarks:
             return (), False
         diff = self._diffs[file]
         old, new = (diff.old[line], diff.new[other]) if side == "old" else (diff.old[other], diff.new[line])
-        before, after, spaces = compare(old, new)
+        before, after, spaces = changed_spans(old, new)
         return (before if side == "old" else after), spaces
 
     def words_since_moved(self, line: SourceLine) -> Spans:
@@ -281,7 +281,7 @@ class LineMarks:
         here, there = self._text(line), self._text(self.moved[line])
         if here.strip() == there.strip():
             return ()
-        before, after, _ = compare(here, there) if line.side == "old" else compare(there, here)
+        before, after, _ = changed_spans(here, there) if line.side == "old" else changed_spans(there, here)
         return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
 
     def _text(self, line: SourceLine) -> str:
@@ -289,7 +289,7 @@ class LineMarks:
 
 
 @remembered(2048)
-def compare(old: str, new: str) -> tuple[Spans, Spans, bool]:
+def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 
     There are none where the two have too little in common.
@@ -319,7 +319,7 @@ def _range(start: int, end: int) -> Spans:
     return ((start, end),) if end > start else ()
 
 
-def suspects(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
+def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
     """Return stretches to look at twice: glyphs of invisible characters, and words with look-alike letters.
 
     They are stretches of the drawn text that overlap the given range: only the visible part is examined, so that a

@@ -15,7 +15,7 @@ from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
@@ -62,7 +62,7 @@ def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selecti
         case NoteRow() | CommentRow():
             return escape_unsafe(row.text)
         case FileRow():
-            return display(scene.diffs[row.file].change.path).text
+            return display_text(scene.diffs[row.file].change.path).text
         case _:
             return None
 

@@ -12,12 +12,12 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, S
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
-    breaks,
-    display,
     display_around,
+    display_text,
     kept_of_change,
     kept_of_context,
-    rows_of,
+    line_breaks,
+    row_count,
     widest,
     wrap_words,
 )
@@ -142,15 +142,15 @@ class RenderContext:
         """A line as it is drawn."""
         line = self.line(row.file, side, number)
         if self.fits(line):
-            return DrawnLine(display(line), (0,), 0, ())
+            return DrawnLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
             self._look, self._long_lines = look, {}
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
             kept = self.kept(row, side, number)
-            text = display(line) if kept is None else display_around(line, kept)
-            starts, hang = breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
+            text = display_text(line) if kept is None else display_around(line, kept)
+            starts, hang = line_breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnLine(text, starts, hang, self.changed(row, side, number))
         return self._long_lines[key]
 
@@ -170,7 +170,7 @@ class RenderContext:
                 return 1
 
     def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
-        return rows_of(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
+        return row_count(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
 
     def fits_all(self, segment: Segment) -> bool:
         """Whether no line of a stretch of source is longer than there is room."""

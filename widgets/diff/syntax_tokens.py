@@ -29,27 +29,27 @@ Run = tuple[int, int, str, int]
 """Characters from, to, the class of the stretch that they are in or nothing, and their marks."""
 
 
-def clipped(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
+def clip_stretches(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
     """Return the stretches between two characters."""
     return [
         (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
     ]
 
 
-def overlaid(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], name: str) -> list[Stretch]:
+def overlay_stretches(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], name: str) -> list[Stretch]:
     """Stretches with others, all of one class, laid over them."""
     found: list[Stretch] = []
     at = 0
     for begin, end in upper:
-        found += clipped(stretches, at, begin)
+        found += clip_stretches(stretches, at, begin)
         found.append((begin, end, name))
         at = end
     if stretches:
-        found += clipped(stretches, at, stretches[-1][1])
+        found += clip_stretches(stretches, at, stretches[-1][1])
     return found
 
 
-def runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
+def style_runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
     """Yield the runs of a line between changes of its look, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
@@ -141,15 +141,15 @@ class SyntaxTokens:
 def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretch, ...]]:
     """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
     if chunk < 0:
-        return lex(path, lines)
+        return lex_lines(path, lines)
     start = chunk * CHUNK_LINES
     lead = max(0, start - LEAD_LINES)
     above = range(lead, max(0, lead - LEAD_LINES), -1)
     lead = next((line for line in above if lines[line][:1].strip()), lead)
-    return lex(path, lines[lead : start + CHUNK_LINES])[start - lead :]
+    return lex_lines(path, lines[lead : start + CHUNK_LINES])[start - lead :]
 
 
-def lex(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
+def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
     """The tokens of these lines, which need not begin at the start of the file."""
     lexer = _lexer_for(path)
     if lexer is None:

@@ -95,7 +95,7 @@ _BY_NAME = {
 }
 
 
-def meaning_in(path: str) -> WhitespaceRules:
+def whitespace_rules(path: str) -> WhitespaceRules:
     """Return the meaning of white space in a file with this name."""
     name = path.rpartition("/")[2].lower()
     return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
@@ -151,7 +151,9 @@ class NonWhitespaceRest(NamedTuple):
     """Lines that differ in their indentation alone, which has meaning there or may have."""
 
 
-def beyond_space(old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules) -> NonWhitespaceRest | None:
+def changes_beyond_space(
+    old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules
+) -> NonWhitespaceRest | None:
     """Return the changes in these lines apart from white space; None if there are none.
 
     Lines are matched without any white space, and then looked at one pair by one.
@@ -231,7 +233,7 @@ class HiddenWhitespace:
         for file, count in counts.items():
             found.setdefault(file, []).append(NoteRow(file, f"{space_words(count)} · {key} shows them", "note"))
         for file, count in self.indented.items():
-            language = meaning_in(diffs[file].change.path).language
+            language = whitespace_rules(diffs[file].change.path).language
             why = f"which has meaning in {language}" if language else "which may have meaning here"
             verb = "changes" if count == 1 else "change"
             text = f"{plural(count, 'line')} {verb} in indentation alone, {why}: shown"
@@ -250,15 +252,15 @@ def space_words(lines: int) -> str:
     return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
-def left_out(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
+def hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     """Return the hidden whitespace changes of a diff; call it on a thread for a large one."""
     parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}
     for file, shown in enumerate(diffs):
-        meaning = meaning_in(shown.change.path)
+        meaning = whitespace_rules(shown.change.path)
         for index, hunk in enumerate(shown.change.hunks):
-            rest = beyond_space(*texts_of(shown, hunk), meaning)
+            rest = changes_beyond_space(*texts_of(shown, hunk), meaning)
             if rest is None:
                 continue
             if rest.indented:

@@ -28,7 +28,7 @@ from widgets.review.review_wording import (
     actions_on,
     check_lines,
     confirmation_row,
-    fitted,
+    fit_line,
     headline,
     proposal_row,
     shows_title,
@@ -342,7 +342,7 @@ class ApprovalPane(Column):
         lines[-1:-1] = checks
         if waits and proposal is not None:
             lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
-        lines = [fitted(line, width) if width else line for line in lines]
+        lines = [fit_line(line, width) if width else line for line in lines]
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)
         self.fit_height(self._height_of_all)

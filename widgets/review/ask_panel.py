@@ -25,7 +25,7 @@ from app.review.review_state import ReviewState
 from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
-from widgets.chat.markdown.styled_lines import seconds, shorten
+from widgets.chat.markdown.styled_lines import format_seconds, shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
@@ -35,7 +35,7 @@ from widgets.diff.diff_rows import CommentRow, SourceLine
 from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
 from widgets.review.preview_controller import PreviewController
-from widgets.review.review_wording import safe
+from widgets.review.review_wording import safe_content
 
 _WAITING = "Waiting for the answer …"
 _UNANSWERED = "No answer came of it. Ask again if you still want to know."
@@ -114,15 +114,15 @@ class SideThreads:
             entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
         if answer.note:
             entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
-        if took := took_of(answer):
+        if took := answer_usage(answer):
             entries.append(NoticeEntry(f"took{uid}", took))
         return entries
 
 
-def took_of(answer: SideAnswer) -> str:
+def answer_usage(answer: SideAnswer) -> str:
     """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
     spent = TokenTotals().add(answer.usage)
-    facts = (format_tokens(spent), format_dollars(spent), seconds(answer.duration) if answer.usage else "")
+    facts = (format_tokens(spent), format_dollars(spent), format_seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 
 
@@ -444,7 +444,7 @@ class AskPanel(Column):
             keys = "Esc closes it"
         elif self._waits:
             keys = f"{first_key('asking.close', self._keys)} stops the answer"
-        about = safe(self.topic.words, "bold $text-accent")
+        about = safe_content(self.topic.words, "bold $text-accent")
         title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)
 

@@ -13,7 +13,7 @@ from app.review.hunk_lines import line_of
 from app.review.review_state import ReviewState
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
-from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe
+from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe_content
 
 _GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
@@ -30,10 +30,10 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
     if found is None or not (found.marks or found.is_running or found.why_not):
         return []
     if found.why_not:
-        return [safe(f"No evidence: {found.why_not}", "$text-warning")]
+        return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
     first, *counts = found.counted.split(", ")
     loud = "$text-warning" if found.unheld else ""
-    said = [Content.assemble(("without each hunk ", "bold"), safe(first, loud)), *map(safe, counts)]
+    said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
     progress = []
     if found.is_running:
         words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
@@ -43,7 +43,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld and not found.is_running:
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
-    ran = [safe(found.ran, QUIET)] if found.ran else []
+    ran = [safe_content(found.ran, QUIET)] if found.ran else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 

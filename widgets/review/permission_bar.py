@@ -26,7 +26,7 @@ from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
-from widgets.review.review_wording import ACTION, QUIET, chip, describe_permission_scope, folder_words, safe
+from widgets.review.review_wording import ACTION, QUIET, chip, describe_permission_scope, folder_words, safe_content
 
 ALONE_SECONDS = 0.6
 """For how long nothing may follow a key that answers."""
@@ -156,9 +156,9 @@ class PermissionBar(ComposerQuestion, ClickTargets):
             return []
         key, asked = self._shown
         where = "" if asked.kind == "server" else f"  in {folder_words(asked)}"
-        title = Content.assemble(safe(asked.title, "bold"), (where, QUIET))
+        title = Content.assemble(safe_content(asked.title, "bold"), (where, QUIET))
         detail = [] if self._elsewhere else self._detail(asked, width)
-        notes = [] if self._elsewhere else [safe(note, QUIET) for note in asked.notes[:1]]
+        notes = [] if self._elsewhere else [safe_content(note, QUIET) for note in asked.notes[:1]]
         return [title, *detail, *notes, *self._keys(key, asked, width)]
 
     def _detail(self, asked: Confirmation, width: int) -> list[Content]:
@@ -191,7 +191,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         if not self._composer.is_empty:
             why = f"{self._why_not} " if self._why_not else ""
             said = f"{why}Keys answer while nothing is written here; {review} leads to the review."
-            return [safe(line, QUIET) for line in wrap_words(said, width)]
+            return [safe_content(line, QUIET) for line in wrap_words(said, width)]
         lasting = self._can("allow_session") and not self._is_cut
         offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
         dead = {"approve"} if self._is_cut else set()
@@ -201,7 +201,11 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         form = self._state.permissions.form(key)
         lines = [Content("   ").join(chips)]
         if lasting and form is not None:
-            lines.append(Content.assemble((f"{key_of('allow_session')} allows ", QUIET), describe_permission_scope(asked, form)))
+            lines.append(
+                Content.assemble(
+                    (f"{key_of('allow_session')} allows ", QUIET), describe_permission_scope(asked, form)
+                )
+            )
         if self._is_cut:
             lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET))
         return [line.truncate(width, ellipsis=True) for line in lines]

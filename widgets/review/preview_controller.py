@@ -13,7 +13,7 @@ from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.evidence_words import placed_evidence, with_unheld
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe
+from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
 
 Written = tuple[tuple[object, ...], ...]
@@ -214,4 +214,4 @@ class PreviewController:
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
-        return safe(proposal.origin.name, QUIET)
+        return safe_content(proposal.origin.name, QUIET)

@@ -57,7 +57,7 @@ from widgets.review.key_availability import (
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_wording import ACTION, question_line, safe
+from widgets.review.review_wording import ACTION, question_line, safe_content
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
 from widgets.review.verdict_handler import VerdictHandler
 
@@ -323,16 +323,16 @@ class Review(Column):
         if problem:
             self.deciding.failed()
         words = None if back is None else lambda: f"{self.keys_to(back[0])} {back[1]}."
-        self.pane.show_outcome(safe(text), problem=problem, passing=passing, back=words)
+        self.pane.show_outcome(safe_content(text), problem=problem, passing=passing, back=words)
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done."""
-        self.pane.show_outcome(safe(text) if text else None, problem=bool(text))
+        self.pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
 
     def end_turn(self, instead: str) -> None:
         """Replace a status that held only during the turn by `instead`; remove it if that is empty."""
         if self.pane.is_passing:
-            self.pane.show_outcome(safe(instead) if instead else None, passing=bool(instead))
+            self.pane.show_outcome(safe_content(instead) if instead else None, passing=bool(instead))
 
     def set_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
@@ -485,7 +485,7 @@ class Review(Column):
 
     @on(DiffView.NothingUnseen)
     def _say_all_was_seen(self) -> None:
-        self.pane.show_outcome(safe("Everything that would be written has been on screen."))
+        self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:
@@ -534,7 +534,7 @@ class Review(Column):
         )
         if why_not:
             self.hold_keys(why_not)
-            self.pane.show_outcome(safe(why_not), problem=True, of_key=True)
+            self.pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:

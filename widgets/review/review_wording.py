@@ -17,7 +17,7 @@ from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import WANTED, Confirmation
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import NoteRow, SourceLine
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display_text
 
 _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.PENDING: ("●", "$text-accent"),
@@ -54,14 +54,14 @@ def state_glyph(proposal: Proposal) -> tuple[str, str]:
     return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
-def safe(text: str, style: str = "") -> Content:
+def safe_content(text: str, style: str = "") -> Content:
     """Untrusted text as one line of content."""
-    return Content.styled(display(" ".join(text.split())).text, style)
+    return Content.styled(display_text(" ".join(text.split())).text, style)
 
 
 def title_of(proposal: Proposal, style: str = "") -> Content:
     """The summary on one line; the white space of a command is kept, its line ends are shown as signs."""
-    return Content.styled(display(proposal.summary.strip() or "Edit").text, style)
+    return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
 
 def actions_on(lines: Sequence[Content]) -> frozenset[str]:
@@ -76,7 +76,7 @@ def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Conten
     return label.stylize(Style.from_meta({ACTION: action}))
 
 
-def counts(added: int, removed: int) -> Content:
+def change_counts(added: int, removed: int) -> Content:
     """`+12 -4`."""
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
@@ -90,18 +90,18 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET),
-        (numbers := counts(*shown)),
+        (numbers := change_counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
     )
-    facts = [*details(state, proposal), title_of(proposal, quiet), file_names(proposal).stylize(QUIET)]
+    facts = [*proposal_details(state, proposal), title_of(proposal, quiet), file_names(proposal).stylize(QUIET)]
     return head + Content("  ").join(facts)
 
 
-def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
+def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
     """State, version, and everything special; the `reason` of its state where it isn't given elsewhere."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
-        facts.append(safe(proposal.origin.label, "$text-accent"))
+        facts.append(safe_content(proposal.origin.label, "$text-accent"))
     said_below = proposal.state is ProposalState.STALE and not reason
     if proposal.state is not ProposalState.PENDING and not said_below:
         facts.append(Content.styled(state_words(proposal), state_glyph(proposal)[1]))
@@ -127,7 +127,7 @@ def details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> l
     if remarks := state.unsaid.remarks.get(proposal.id):
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
     if reason and proposal.reason:
-        facts.append(safe(proposal.reason))
+        facts.append(safe_content(proposal.reason))
     return [fact.stylize_before(QUIET) for fact in facts]
 
 
@@ -135,24 +135,24 @@ def file_names(proposal: Proposal, most: int = 3) -> Content:
     """The files by name, the rest counted."""
     names = [change.path for change in proposal.files[:most]]
     more = len(proposal.files) - len(names)
-    return Content.assemble(safe(", ".join(names)), f" and {more} more" if more else "")
+    return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
 
 def confirmation_row(state: ReviewState, key: str) -> Content:
     """Return the line of a permission request in the queue, without what the large pane shows."""
     confirmation = state.permissions.asked[key]
     glyph = "$" if confirmation.kind == "command" else "?"
-    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe(confirmation.title, "bold"))
+    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(confirmation.title, "bold"))
     return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET))
 
 
 def _asked(confirmation: Confirmation) -> str:
     """Return the request in one line; the arguments of a server's tool are in the large pane."""
     detail = confirmation.detail
-    return display(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
+    return display_text(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
 
 
-def fitted(line: Content, width: int) -> Content:
+def fit_line(line: Content, width: int) -> Content:
     """A line without the keys at its end for which there is no room; one without keys is left as it is."""
     while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
         line = line[:gap]
@@ -213,7 +213,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
     else:
         lines = _title_line(proposal, facts, room.width)
     if not can_be_approved(proposal):
-        why = safe(proposal.reason or "the files changed on disk")
+        why = safe_content(proposal.reason or "the files changed on disk")
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
     elif state.chosen.chosen_part(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
@@ -247,7 +247,11 @@ def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Co
 def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
-    facts = [] if room.listed else [*details(state, proposal, reason=False), counts(part.added, part.removed)]
+    facts = (
+        []
+        if room.listed
+        else [*proposal_details(state, proposal, reason=False), change_counts(part.added, part.removed)]
+    )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(plural(part.files, "file"), QUIET))
@@ -356,8 +360,8 @@ def _confirmation_lines(
     """Return the keys that answer a request, and how far a lasting permission would go."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
-        *([] if room.listed else [safe(confirmation.title, "bold")]),
-        *[safe(note, QUIET) for note in confirmation.notes[:1] if not room.notes_shown],
+        *([] if room.listed else [safe_content(confirmation.title, "bold")]),
+        *[safe_content(note, QUIET) for note in confirmation.notes[:1] if not room.notes_shown],
         _chips(
             key,
             ("approve", yes or "allow once", "$success"),
@@ -388,12 +392,12 @@ def describe_permission_scope(confirmation: Confirmation, form: CommandForm | To
     """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
         this = Content.styled("this tool, with any arguments: ", QUIET)
-        return Content.assemble(this, safe(form.tool, "bold $text-warning"))
+        return Content.assemble(this, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == confirmation.detail:
         return Content.styled("all that begins with these words" if form.open else "just this command", QUIET)
     which = "all that begins with " if form.open else "just "
-    return Content.assemble((which, QUIET), safe(words, "bold $text-warning"))
+    return Content.assemble((which, QUIET), safe_content(words, "bold $text-warning"))
 
 
 def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
@@ -409,7 +413,7 @@ def question_line(question: Confirm, key: KeyOf) -> Content:
         also = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
         answers.append(("approve_all", also, "$warning"))
     answers.append(("deny", "no", "$error"))
-    return Content("\n").join([safe(question.question, "bold"), _chips(key, *answers)])
+    return Content("\n").join([safe_content(question.question, "bold"), _chips(key, *answers)])
 
 
 def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
@@ -431,7 +435,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
 
 def folder_words(confirmation: Confirmation) -> str:
     """Return the folder of the request, in words."""
-    return "the workspace" if confirmation.folder in ("", ".") else display(confirmation.folder).text
+    return "the workspace" if confirmation.folder in ("", ".") else display_text(confirmation.folder).text
 
 
 _CHECK_SIGNS = {
@@ -452,7 +456,7 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
     if checked is None:
         return []
     if checked.why_not:
-        return [safe(f"Not checked: {checked.why_not}", "$text-warning")]
+        return [safe_content(f"Not checked: {checked.why_not}", "$text-warning")]
     if not checked.results:
         return []
     # What is wrong is never what there is no room for.
@@ -483,7 +487,7 @@ def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
         return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
-        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe(
+        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe_content(
             result.stale if brief else result.summary, QUIET
         )
         return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
@@ -498,7 +502,7 @@ def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
             words = result.summary
     loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
     said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
-    return said + " " + safe(words, colour if loud else QUIET) if words else said
+    return said + " " + safe_content(words, colour if loud else QUIET) if words else said
 
 
 def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:

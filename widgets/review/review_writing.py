@@ -12,7 +12,7 @@ from app.proposals.risk.change_summary import author_summary, computed_summary, 
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import text_of
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import Remark, ReviewFeedback, quoting
+from app.review.unfinished_review import Remark, ReviewFeedback, with_quote
 from app.review.verdicts import can_be_asked_anew
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation
@@ -22,7 +22,7 @@ from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
 from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
-from widgets.review.review_wording import safe
+from widgets.review.review_wording import safe_content
 
 _ANSWERS = {
     CommentFollowUp.CHANGED: "changed in v{}: ",
@@ -100,9 +100,13 @@ class FeedbackField(WritingField):
 
     def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
         """Ask for feedback on a proposal."""
-        title = Content.assemble(f"Request changes to {proposal.id}  ", safe(proposal.summary, "$foreground 65%"))
+        title = Content.assemble(
+            f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
+        )
         context = [
-            Content.assemble(safe(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe(remark.text))
+            Content.assemble(
+                safe_content(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe_content(remark.text)
+            )
             for remark in remarks[:_LISTED]
         ]
         if len(remarks) > _LISTED:
@@ -110,12 +114,14 @@ class FeedbackField(WritingField):
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
         if can_be_asked_anew(proposal):
-            context.append(safe(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional."))
+            context.append(
+                safe_content(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional.")
+            )
         self.open(proposal.id, title, draft, context)
 
     def open_for_confirmation(self, key: str, confirmation: Confirmation, draft: str) -> None:
         """Ask why not."""
-        title = Content.assemble("Deny ", safe(confirmation.detail, "$text-warning"), " and say why")
+        title = Content.assemble("Deny ", safe_content(confirmation.detail, "$text-warning"), " and say why")
         self.open(key, title, draft)
 
 
@@ -165,7 +171,7 @@ class ReviewWriting:
             return
         remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
-            remark = quoting(remark, diffs)
+            remark = with_quote(remark, diffs)
         self._state.unsaid.set_comment(proposal, remark)
         self.keep(proposal.id)
         self.strand()

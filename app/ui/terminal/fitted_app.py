@@ -56,11 +56,11 @@ def _fitted(style: Style) -> Style:
 
 
 def _in_palette(colour: RichColor) -> RichColor:
-    return colour if colour.triplet is None else RichColor.from_ansi(nearest(*colour.triplet))
+    return colour if colour.triplet is None else RichColor.from_ansi(nearest_palette_colour(*colour.triplet))
 
 
 @lru_cache(4096)
-def nearest(red: int, green: int, blue: int) -> int:
+def nearest_palette_colour(red: int, green: int, blue: int) -> int:
     """The number of the colour of the palette that looks most like this one (each part 0 to 255)."""
     wanted = _oklab(red, green, blue)
 
@@ -157,7 +157,7 @@ class _Together(LineFilter):
 
 
 @lru_cache(maxsize=8)
-def together(filters: tuple[LineFilter, ...]) -> LineFilter:
+def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
     """Return a filter that applies these filters in turn; the same object for the same filters, for its cache."""
     return _Together(filters)
 
@@ -207,7 +207,7 @@ class FittedApp(OrderedApp):
 
     def get_line_filters(self) -> list[LineFilter]:
         """Textual's filters and our own, as one."""
-        return [together((*super().get_line_filters(), *self._line_filters))]
+        return [combine_filters((*super().get_line_filters(), *self._line_filters))]
 
     @cached_property
     def _line_filters(self) -> list[LineFilter]:

@@ -24,8 +24,8 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
+    format_seconds,
     left_out,
-    seconds,
     shorten,
     visible,
     width_of,
@@ -343,7 +343,7 @@ class TurnEndEntry(TranscriptEntry):
         calls = plural(self.calls, "tool call") if self.calls else ""
         return [
             fact
-            for fact in (seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
+            for fact in (format_seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))
             if fact
         ]
 

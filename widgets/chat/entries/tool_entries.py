@@ -13,8 +13,8 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
+    format_seconds,
     left_out,
-    seconds,
     shorten,
     shorten_path,
     visible,
@@ -147,7 +147,7 @@ class ToolEntry(TranscriptEntry):
         facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
         tail = "".join(facts)
         room = width - width_of(verb) - 1 - width_of(tail)
-        if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {seconds(self.duration)}":
+        if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
             # How long it took is worth no half of a number.
             tail = "".join(facts[:-1])
             room = width - width_of(verb) - 1 - width_of(tail)
@@ -168,11 +168,11 @@ class ToolEntry(TranscriptEntry):
     def _facts(self, width: int, beside: int) -> list[str]:
         """Return the outcome of a call; `beside` is the room in cells that verb and target leave."""
         if self.status == "writing":
-            return [f"{self.characters:,} characters" if self.characters else "", seconds(self.duration)]
+            return [f"{self.characters:,} characters" if self.characters else "", format_seconds(self.duration)]
         # A failure is told with the path that the line begins with anyway.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
-        took = seconds(self.duration)
+        took = format_seconds(self.duration)
         left = beside - sum(width_of(f" · {fact}") for fact in ("", staged, took) if fact) - 3
         told = shorten(visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
         # A command's summary ends in it, where there is room for all of it.

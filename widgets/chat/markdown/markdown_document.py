@@ -23,7 +23,7 @@ _LONGEST_EMPHASIS = 80
 _RULE_BELOW = re.compile(r"[|:\- \t]*$")
 
 
-def is_worth_showing(line: str, fence: str) -> bool:
+def has_visible_text(line: str, fence: str) -> bool:
     """Return whether an unfinished line already has visible text; `fence` are the closing marks of its code block."""
     if fence:
         return not fence.startswith(line.strip())
@@ -228,7 +228,7 @@ class MarkdownDocument:
         """Rows for the block that is still being written; thrown away by the next `advance`."""
         probe = self._splitter.copy()
         partial = self._cleaned(self._partial.rstrip("\r"))
-        chunks = probe.feed(partial) if is_worth_showing(partial, probe.fence) else []
+        chunks = probe.feed(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:

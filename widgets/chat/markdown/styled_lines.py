@@ -94,7 +94,7 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
     return tuple(taken)
 
 
-def breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
+def row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
     """Greedy line breaking at spaces: yields start, end, and the joint to the row above (None for the first).
 
     A word wider than a row is cut between graphemes.
@@ -155,7 +155,7 @@ def wrap(
     rest_gutter = sum(len(part) for part, _ in rest)
     room = width - sum(width_of(part) for part, _ in rest)
     lines: list[StyledLine] = []
-    for start, end, row_joint in breaks(text, room):
+    for start, end, row_joint in row_breaks(text, room):
         if lines:
             lines.append(StyledLine((*rest, *slice_spans(spans, start, end)), rest_gutter, row_joint, fill))
         else:
@@ -212,7 +212,7 @@ def end_of_path(path: str, width: int) -> str:
     return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
 
 
-def seconds(duration: float) -> str:
+def format_seconds(duration: float) -> str:
     """A duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty where it is not worth a word."""
     if duration < 0.05:
         return ""

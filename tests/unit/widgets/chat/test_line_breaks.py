@@ -12,8 +12,8 @@ from widgets.chat.markdown.styled_lines import (
     BLANK,
     TEXT,
     TextStyle,
-    breaks,
-    seconds,
+    format_seconds,
+    row_breaks,
     shorten,
     slice_spans,
     visible,
@@ -28,7 +28,7 @@ TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
 @given(TEXTS, st.integers(2, 30))
 def test_rows_fit_and_join_to_the_text_again(text: str, width: int) -> None:
     joined = ""
-    for start, end, joint in breaks(text, width):
+    for start, end, joint in row_breaks(text, width):
         assert width_of(text[start:end]) <= width
         joined += (joint or "") + text[start:end]
     assert joined.rstrip(" ") == text.rstrip(" ")
@@ -68,8 +68,8 @@ def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: py
 
 
 def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
-    assert list(breaks("ab  ", 2)) == [(0, 2, None)]
-    assert list(breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
+    assert list(row_breaks("ab  ", 2)) == [(0, 2, None)]
+    assert list(row_breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
     ],
 )
 def test_a_duration_is_said_as_exactly_as_is_worth_it(duration: float, said: str) -> None:
-    assert seconds(duration) == said
+    assert format_seconds(duration) == said
 
 
 PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)

@@ -14,7 +14,7 @@ from widgets.common.text_view import parse_coloured_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
 from widgets.diff.diff_colours import diff_variable_defaults
-from widgets.diff.syntax_tokens import lex
+from widgets.diff.syntax_tokens import lex_lines
 
 
 def pieces(text: str) -> list[tuple[str, object]]:
@@ -146,7 +146,7 @@ async def test_the_lexer_sees_what_is_on_screen_and_not_the_file(monkeypatch: py
 
     def watched(path: str, lines: Any) -> Any:
         seen.append(len(lines))
-        return lex(path, lines)
+        return lex_lines(path, lines)
 
     monkeypatch.setattr(code_editor, "lex", watched)
     app = Editing("value = 1\n" * count)

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from widgets.diff.display_cells import DisplayText, breaks, display, remembered, rows_of, wrap_words
-from widgets.diff.line_marks import suspects
+from widgets.diff.display_cells import DisplayText, display_text, line_breaks, remembered, row_count, wrap_words
+from widgets.diff.line_marks import suspicious_spans
 
 TEXT = st.text(
     st.one_of(
@@ -18,7 +18,7 @@ TEXT = st.text(
 
 @given(TEXT)
 def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str) -> None:
-    shown = display(line)
+    shown = display_text(line)
     assert not any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in shown.text)
     assert not set(shown.text) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     assert shown.width == cell_len(shown.text)
@@ -26,12 +26,12 @@ def test_nothing_unsafe_is_drawn_and_the_width_is_that_of_the_terminal(line: str
 
 def test_a_long_line_of_one_width_is_one_stretch_in_any_script() -> None:
     for letter in "xéз中ب":
-        assert len(display(letter * 10_000).stops) <= 3
+        assert len(display_text(letter * 10_000).stops) <= 3
 
 
 @given(TEXT)
 def test_positions_grow_and_end_at_the_end(line: str) -> None:
-    shown = display(line)
+    shown = display_text(line)
     drawn = [shown.drawn(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn)
     assert drawn[-1] == len(shown.text)
@@ -42,7 +42,7 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
 
 @given(TEXT, st.integers(0, 40), st.integers(1, 30))
 def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
-    shown = display(line)
+    shown = display_text(line)
     first, last, blank = shown.cut(start, start + width)
     cells = blank + shown.cell(last) - shown.cell(first)
     assert cells <= width
@@ -52,11 +52,11 @@ def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, 
 
 @given(TEXT, st.integers(2, 20))
 def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
-    shown = display(line)
-    starts, hang = breaks(line, width)
+    shown = display_text(line)
+    starts, hang = line_breaks(line, width)
     assert starts[0] == 0
     assert list(starts) == sorted(set(starts))
-    assert len(starts) == rows_of(line, width)
+    assert len(starts) == row_count(line, width)
     ends = [*starts[1:], len(shown.text)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         assert shown.cell(end) - shown.cell(start) + (hang if number else 0) <= width
@@ -69,8 +69,8 @@ WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}"
 @given(WORDS, st.integers(0, 30), st.integers(8, 40), st.sampled_from(" \t"))
 def test_no_word_is_broken_that_a_row_has_room_for(words: list[str], indent: int, width: int, space: str) -> None:
     line = " " * indent + space.join(words)
-    shown = display(line)
-    starts, hang = breaks(line, width)
+    shown = display_text(line)
+    starts, hang = line_breaks(line, width)
     assert hang in (0, len(shown.text) - len(shown.text.lstrip()))
     for start in starts[1:]:
         before, after = shown.text[:start].rsplit(" ", 1)[-1], shown.text[start:].split(" ", 1)[0]
@@ -80,7 +80,7 @@ def test_no_word_is_broken_that_a_row_has_room_for(words: list[str], indent: int
 
 def test_a_word_without_room_breaks_where_a_name_begins_in_it() -> None:
     def rows(line: str, width: int) -> list[str]:
-        shown, (starts, hang) = display(line).text, breaks(line, width)
+        shown, (starts, hang) = display_text(line).text, line_breaks(line, width)
         ends = [*starts[1:], len(shown)]
         return [" " * hang * bool(start) + shown[start:end] for start, end in zip(starts, ends, strict=True)]
 
@@ -96,45 +96,45 @@ def test_a_word_without_room_breaks_where_a_name_begins_in_it() -> None:
 def test_wrapped_words_fit_and_lose_nothing_but_spaces(line: str, width: int) -> None:
     lines = wrap_words(line, width)
     assert all(cell_len(part) <= width for part in lines)
-    assert "".join("".join(lines).split()) == "".join(display(line).text.split())
+    assert "".join("".join(lines).split()) == "".join(display_text(line).text.split())
 
 
 def test_tabs_stop_at_multiples_of_four() -> None:
-    assert display("a\tb\t\tc").text == "a   b       c"
-    assert display("中\tx").text == "中  x"
+    assert display_text("a\tb\t\tc").text == "a   b       c"
+    assert display_text("中\tx").text == "中  x"
 
 
 def test_what_deceives_is_flagged() -> None:
     line = "a\x1b[2Jb\u202ec\t= p\u0430ssword"
-    shown = display(line)
-    found = suspects(line, shown, 0, len(shown.text))
+    shown = display_text(line)
+    found = suspicious_spans(line, shown, 0, len(shown.text))
     assert [shown.text[start:end] for start, end in found] == ["␛", "⇠", "p\u0430ssword"]
 
 
 def test_what_deceives_is_flagged_anywhere_in_a_very_long_line() -> None:
     line = "x = f(y);" * 30_000 + "p\u0430ssword\u202e" + "x = f(y);" * 30_000
-    shown = display(line)
+    shown = display_text(line)
     at = line.index("p\u0430ssword")
-    found = suspects(line, shown, at + 3, at + 100)
+    found = suspicious_spans(line, shown, at + 3, at + 100)
     assert [shown.text[start:end] for start, end in sorted(found)] == ["p\u0430ssword", "⇠"]
-    assert suspects(line, shown, 0, 100) == []
+    assert suspicious_spans(line, shown, 0, 100) == []
 
 
 def test_emoji_sequences_stay_whole() -> None:
     family = "👩\u200d👩\u200d👧"
-    assert display(f"x{family}y") == DisplayText(f"x{family}y", 4, display(f"x{family}y").stops)
+    assert display_text(f"x{family}y") == DisplayText(f"x{family}y", 4, display_text(f"x{family}y").stops)
 
 
 @given(TEXT)
 def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
-    shown = display(line)
+    shown = display_text(line)
     assert all(shown.source(shown.drawn(index)) == index for index in range(len(line)))
     assert shown.source(len(shown.text)) == len(line)
 
 
 def test_a_long_run_of_wide_characters_needs_few_places() -> None:
     line = "日本語" * 100_000
-    shown = display(line)
+    shown = display_text(line)
     assert len(shown.stops) < 4
     assert shown.width == 600_000
     assert shown.cut(301, 401) == (151, 200, 1)
@@ -142,8 +142,8 @@ def test_a_long_run_of_wide_characters_needs_few_places() -> None:
 
 def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
     line = "x = y;" * 80_000
-    assert display(line).stops == ()
-    assert display(line).cut(400_000, 400_100) == (400_000, 400_100, 0)
+    assert display_text(line).stops == ()
+    assert display_text(line).cut(400_000, 400_100) == (400_000, 400_100, 0)
 
 
 def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
@@ -164,7 +164,7 @@ def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
 
 
 def test_a_grapheme_is_cut_out_whole_or_leaves_a_blank() -> None:
-    line = display("a\U0001f469\u200d\U0001f4bbb")
+    line = display_text("a\U0001f469\u200d\U0001f4bbb")
     assert line.cut(1, 3) == (1, 4, 0), "all of it"
     assert line.cut(2, 4) == (4, 5, 1), "half of it would be left"
     assert line.cut(0, 2) == (0, 1, 0)

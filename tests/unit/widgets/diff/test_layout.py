@@ -25,7 +25,7 @@ from widgets.diff.diff_rows import (
     UnifiedSegment,
 )
 from widgets.diff.diff_search import find_matches
-from widgets.diff.white_space import left_out
+from widgets.diff.white_space import hidden_whitespace
 
 
 @st.composite
@@ -127,7 +127,7 @@ def spaced(lines: list[str], how: list[str]) -> list[str]:
 def test_without_white_space_each_line_has_one_place(how: list[str], split: bool, whole: bool) -> None:
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
-    left = left_out([diff])
+    left = hidden_whitespace([diff])
     layout = arrange([diff], DiffShape(split=split, whole=whole), left_out=left, measure=height)
     rows = rows_of(layout)
     assert left.total == how.count("space")

@@ -19,10 +19,10 @@ from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_pane import map_rows
 from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
-from widgets.diff.display_cells import display
+from widgets.diff.display_cells import display_text
 from widgets.diff.file_facts import warning_notes
-from widgets.diff.line_marks import LineMarks, compare, moved_lines, suspects
-from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex
+from widgets.diff.line_marks import LineMarks, changed_spans, moved_lines, suspicious_spans
+from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex_lines
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
 
@@ -51,25 +51,25 @@ def test_only_whitespace() -> None:
 
 
 def test_changed_words_of_a_pair() -> None:
-    before, after, spaces = compare("RETRIES = 2", "RETRIES = 3")
+    before, after, spaces = changed_spans("RETRIES = 2", "RETRIES = 3")
     assert (before, after, spaces) == (((10, 11),), ((10, 11),), False)
 
 
 def test_a_rewritten_line_is_not_marked_word_by_word() -> None:
-    assert compare("return None", "raise TimeoutError(url)") == ((), (), False)
+    assert changed_spans("return None", "raise TimeoutError(url)") == ((), (), False)
     long, short = "call(alpha, beta, gamma, delta, epsilon)", "call(x)"
     for old, new in ((long, short), (short, long)):
-        assert all(compare(old, new)[:2]), "one of them stands in the other"
+        assert all(changed_spans(old, new)[:2]), "one of them stands in the other"
 
 
 def test_the_difference_in_a_very_long_line_is_found_from_both_ends() -> None:
     old = "x" * 300_000 + "old" + "y" * 200_000
     new = "x" * 300_000 + "new" + "y" * 200_000
-    before, after, _ = compare(old, new)
+    before, after, _ = changed_spans(old, new)
     assert before == after == ((300_000, 300_003),)
-    before, after, _ = compare(f"{old}old", f"{new}new")
+    before, after, _ = changed_spans(f"{old}old", f"{new}new")
     assert before == after == ((300_000, 500_006),), "as one stretch"
-    assert compare("x" * 3_000, "y" * 3_000) == (((0, 3_000),), ((0, 3_000),), False)
+    assert changed_spans("x" * 3_000, "y" * 3_000) == (((0, 3_000),), ((0, 3_000),), False)
 
 
 def test_a_block_that_moved_is_marked_on_both_sides() -> None:
@@ -200,13 +200,13 @@ def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.Mon
 
 def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
     line = "x" * 100 + " p\u0430ssword " + "x" * 100
-    assert suspects(line, display(line), 0, 90) == []
-    assert suspects(line, display(line), 90, 150) == [(101, 109)]
+    assert suspicious_spans(line, display_text(line), 0, 90) == []
+    assert suspicious_spans(line, display_text(line), 90, 150) == [(101, 109)]
 
 
 def test_tokens_stay_within_their_lines() -> None:
     lines = ['"""Two', 'lines."""', "def f(x):", "    return 'y'  # z"]
-    spans = lex("a.py", lines)
+    spans = lex_lines("a.py", lines)
     assert all(
         0 <= start < end <= len(line) for line, tokens in zip(lines, spans, strict=True) for start, end, _ in tokens
     )
@@ -215,8 +215,8 @@ def test_tokens_stay_within_their_lines() -> None:
 
 
 def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
-    assert lex("data.unknown-kind", ["x = 1"]) == [()]
-    assert lex("a.py", ["x = 1;" * 10_000, "y = 2"])[0] == ()
+    assert lex_lines("data.unknown-kind", ["x = 1"]) == [()]
+    assert lex_lines("a.py", ["x = 1;" * 10_000, "y = 2"])[0] == ()
 
 
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:

@@ -12,7 +12,7 @@ from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
-from widgets.diff.syntax_tokens import Flagged, Stretch, clipped, overlaid, runs
+from widgets.diff.syntax_tokens import Flagged, Stretch, clip_stretches, overlay_stretches, style_runs
 
 
 def drawn(sheet: DiffModel) -> list[str]:
@@ -100,7 +100,7 @@ def test_each_character_has_the_looks_of_what_lies_on_it(
     under: list[Stretch] = [(begin, end, f"token {begin}") for begin, end in tokens]
     marks: list[Flagged] = [(begin, end, bit) for (begin, end), bit in flags]
     looks: list[tuple[str, int]] = []
-    for start, end, name, marked in runs(LENGTH, overlaid(under, words, "word"), marks):
+    for start, end, name, marked in style_runs(LENGTH, overlay_stretches(under, words, "word"), marks):
         assert start == len(looks) < end
         looks += [(name, marked)] * (end - start)
     assert len(looks) == LENGTH
@@ -116,6 +116,6 @@ def test_each_character_has_the_looks_of_what_lies_on_it(
 @given(apart(), RANGE)
 def test_what_is_clipped_lies_within(tokens: list[tuple[int, int]], window: list[int]) -> None:
     first, last = window
-    found = clipped([(begin, end, "") for begin, end in tokens], first, last)
+    found = clip_stretches([(begin, end, "") for begin, end in tokens], first, last)
     shown = {at for begin, end, _ in found for at in range(begin, end)}
     assert shown == {at for begin, end in tokens for at in range(begin, end) if first <= at < last}

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from app.proposals.values.models import Hunk
 from app.review.review_state import ReviewState
 from app.review.seen import SeenLines
-from app.review.unfinished_review import Remark, moved
+from app.review.unfinished_review import Remark, move_remark
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.diff.display_cells import display, display_around, kept_of_change, kept_of_context
+from widgets.diff.display_cells import display_around, display_text, kept_of_change, kept_of_context
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8
@@ -82,7 +82,7 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     for start, end in (*kept, (len(line), len(line))):
         if at < start:
             texts.append(f"⋯{start - at:,} unchanged⋯")
-        texts.append(display(line[start:end]).text)
+        texts.append(display_text(line[start:end]).text)
         at = end
     assert shown.text == "".join(texts)
     assert [shown.text[start:end] for start, end in shown.gaps] == [text for text in texts if text.startswith("⋯")]
@@ -166,8 +166,8 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
 def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
     on_old, on_new = Remark("a.txt", "old", 1, "why?"), Remark("a.txt", "new", 3, "why?")
-    assert moved(on_old, long, short) == on_old
-    assert moved(on_new, long, short).line == 1
+    assert move_remark(on_old, long, short) == on_old
+    assert move_remark(on_new, long, short).line == 1
 
 
 def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
@@ -176,8 +176,8 @@ def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
     elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
     on_new, on_old = Remark("a.txt", "new", 4, "why?"), Remark("a.txt", "old", 2, "why?")
-    assert moved(on_new, two_more, denied).line == 2, "the third line"
-    assert moved(on_old, two_more, denied) == on_old
+    assert move_remark(on_new, two_more, denied).line == 2, "the third line"
+    assert move_remark(on_old, two_more, denied) == on_old
     for after in (rebased, elsewhere):
-        assert moved(on_new, two_more, after) == on_new
-    assert moved(on_new, elsewhere, two_more) == on_new
+        assert move_remark(on_new, two_more, after) == on_new
+    assert move_remark(on_new, elsewhere, two_more) == on_new
