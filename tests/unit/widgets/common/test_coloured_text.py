@@ -148,7 +148,7 @@ async def test_the_lexer_sees_what_is_on_screen_and_not_the_file(monkeypatch: py
         seen.append(len(lines))
         return lex_lines(path, lines)
 
-    monkeypatch.setattr(code_editor, "lex", watched)
+    monkeypatch.setattr(code_editor, "lex_lines", watched)
     app = Editing("value = 1\n" * count)
     async with app.run_test(size=(80, 40)) as pilot:
         await pilot.press("ctrl+end", "x")
