@@ -73,7 +73,7 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
 
 
 def difference(borrowed: BorrowedRepository, before: str, after: str) -> list[BlobPair]:
-    """Return what lies between two commits or trees, file by file; raises GitFailed."""
+    """Return the differences between two commits or trees, file by file; raises GitFailed."""
     return parse_raw_diff(borrowed.query("diff-tree", *_RAW, before, after), _MOST_FILES)
 
 
@@ -92,7 +92,7 @@ def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) 
 
 
 def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed: set[str]) -> Iterator[BlobPair]:
-    """Yield what a merge changes that git would not have made of its parents.
+    """Yield the changes of a merge that git would not have made of its parents.
 
     Where they conflict, that is what it makes of the parents that were there before the range, so that nothing of
     these is lost without a review; or of all, if none was.
@@ -109,7 +109,7 @@ def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed:
 
 
 def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str, set[str]]:
-    """Return what git makes of the parents of a merge, one after the other, and the paths that have conflicts."""
+    """Return git's own merge of the parents of a merge commit, one after the other, and the conflicting paths."""
     if len(commit.parents) > _MOST_PARENTS:
         raise GitFailed(f"The merge {commit.name[:_SHOWN]} has more than {_MOST_PARENTS} parents.")
     merged, *others = commit.parents

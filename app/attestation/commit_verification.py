@@ -40,7 +40,7 @@ class AcceptedReview:
 
 @dataclass(frozen=True, slots=True)
 class HunkVerification:
-    """Whether a hunk of a file was reviewed, on whatever base."""
+    """The reviews of one hunk of a file, whatever base they had."""
 
     line: int
     """Its first line, in the file after the commit, from 1."""
@@ -370,7 +370,7 @@ def _node(entry: TreeEntry | None) -> _Node:
 
 
 def _ends(file: ReviewedFile) -> tuple[_Node, _Node]:
-    """Return what a review leads from and to; where it says no mode, the mode was that of a plain file, or stayed."""
+    """Return base and result of a review; without a mode in it, the mode was that of a plain file, or unchanged."""
     base = file.base_mode or file.result_mode or "100644"
     result = file.result_mode or file.base_mode or "100644"
     return (file.base, base) if file.base else ("", ""), (file.result, result) if file.result else ("", "")

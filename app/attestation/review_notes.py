@@ -137,7 +137,7 @@ class StatementNotes:
                 yield key, facts.rpartition(" ")[2]
 
     def _contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
-        """Return what is in those of the blobs that are here; raises GitFailed if that is too much."""
+        """Return the contents of the available blobs; raises GitFailed if they are too large."""
         if not blobs:
             return {}
         asked = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
@@ -153,7 +153,7 @@ class StatementNotes:
 
 
 def join_fetched(borrowed: BorrowedRepository) -> None:
-    """Take what was fetched of others' notes into one's own, so that these can be pushed; raises GitFailed."""
+    """Merge fetched notes of others into our own, so that these can be pushed; raises GitFailed."""
     for fetched in borrowed.references(FETCHED):
         borrowed.merge_notes(REVIEWS, fetched)
 

@@ -133,7 +133,7 @@ _GPG_RESULTS = frozenset({"GOODSIG", "BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG
 
 
 def _answer(command: Sequence[str], data: bytes) -> str:
-    """Return what a program says of a signature; empty if it finds it wrong."""
+    """Return the output of a verifying program; empty if it rejects the signature."""
     done = _finished(command, data)
     return "" if done.returncode else done.stdout.decode("utf-8", "replace")
 

@@ -76,7 +76,7 @@ class ReviewCheck(_Strict):
 
 
 class ReviewEvidence(_Strict):
-    """What notices if a hunk is missing, as far as tests had been run to find out when the user decided."""
+    """The evidence of a hunk, as far as tests had been run before the decision."""
 
     path: str
     hunk: int

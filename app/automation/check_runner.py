@@ -60,7 +60,7 @@ _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
 def all_tests(command: str) -> tuple[str, ...]:
-    """Return what `{tests}` stands for where all tests are to run."""
+    """Return the value of `{tests}` for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
 

@@ -1,4 +1,4 @@
-"""`signoff evidence`: what notices if a hunk of a proposal is missing."""
+"""`signoff evidence`: runs tests without each hunk of a proposal."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from app.runtime.open_workspace import OpenWorkspace
 
 
 def evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Run tests without each hunk of a waiting proposal; return 1 if that told nothing of any hunk."""
+    """Run tests without each hunk of a waiting proposal; return 1 if there is no verdict on any hunk."""
     proposal = checkable_proposal(runtime, arguments.id)
     chosen = hunk_ids(proposal, arguments.hunks)
     check = evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))

@@ -21,7 +21,7 @@ _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
 class HunkCommands:
-    """Carries out what decides nothing: the answers are asked for anew afterwards.
+    """Carries out commands that do not decide; the question is repeated afterwards.
 
     Args:
         terminal: Where it prints and asks.

@@ -494,7 +494,7 @@ class SignedCheckLine(JsonDocument):
 
 
 class SignedEvidenceLine(JsonDocument):
-    """What notices if a hunk is missing, as it was known when the user decided."""
+    """The evidence of a hunk at the time of the decision."""
 
     path: str
     hunk: int
@@ -650,7 +650,7 @@ class CheckDocument(JsonDocument):
 
 
 class EvidenceLine(JsonDocument):
-    """One hunk of `signoff evidence --json`, and of what a review knew of it in `signoff log` and `verify`."""
+    """One hunk of `signoff evidence --json`, and of a review in `signoff log` and `verify`."""
 
     path: str
     hunk: int

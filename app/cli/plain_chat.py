@@ -96,12 +96,12 @@ class _ChatPrinter(TurnPrinter):
                 super().__call__(update)
 
     def hold(self) -> None:
-        """Keep what comes, while the user reviews."""
+        """Hold the output back while the user reviews."""
         self.finish()
         self._held = []
 
     def release(self) -> None:
-        """Print what has come meanwhile."""
+        """Print the output that was held back."""
         held, self._held = self._held or [], None
         for update in held:
             self(update)
@@ -180,7 +180,7 @@ class PlainChat:
         await self._host.close()
 
     async def _exchange(self) -> bool:
-        """Wait for the model, offer what waits, and take the user's next message; return False to leave."""
+        """Wait for the model, offer a review, and take the user's next message; return False to leave."""
         try:
             await self._finish_turn()
             if await self._offer_review():
@@ -195,7 +195,7 @@ class PlainChat:
     # The model's turn
 
     async def _finish_turn(self) -> None:
-        """Print what the model does until its turn is over; Ctrl-C stops it."""
+        """Print the turn until its end; Ctrl-C stops it."""
         session, printer = self.session, self._printer
         self._terminal.on_interrupt = session.interrupt
         try:
@@ -247,7 +247,7 @@ class PlainChat:
     # The user's turn
 
     async def _offer_review(self) -> bool:
-        """Ask whether to review what waits, if the user was not asked before; return whether it was reviewed."""
+        """Offer a review of proposals that were not offered before; return whether there was one."""
         waiting = await asyncio.to_thread(self._runtime.service.pending)
         new = [one for one in waiting if (one.id, one.revision) not in self._offered]
         self._offered |= {(one.id, one.revision) for one in new}
@@ -262,7 +262,7 @@ class PlainChat:
         return True
 
     async def _run_review(self, ids: list[str]) -> None:
-        """Review; what the model says meanwhile is printed afterwards."""
+        """Run the review; the model's output during it is printed afterwards."""
         self._printer.hold()
         try:
             await self._review.run(ids)
@@ -275,7 +275,7 @@ class PlainChat:
             await self.session.resume()
 
     async def _say(self) -> bool:
-        """Read what the user says next, and say or do it; return False to leave."""
+        """Read the user's next line, and send or perform it; return False to leave."""
         question = self.session.question
         for number, option in enumerate(question.options if question else (), 1):
             self._terminal.say(f"  {number}. {option}")

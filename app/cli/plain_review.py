@@ -151,21 +151,22 @@ class PlainReview:
         self._terminal.say(f"Still waiting: {left}." if left else "Nothing else waits for you.")
 
     async def close(self) -> None:
-        """Store what was shown, and end the checks that run."""
+        """Store the seen lines, and stop the running checks."""
         with suppress(StorageError):
             await self._share_seen()
         if self._checks is not None:
             await self._checks.close()
 
     async def _refresh(self) -> None:
-        """Read what waits, re-based onto the disk as it is now, and what was seen of it elsewhere."""
+        """Read the waiting proposals, re-based onto the present disk, and the lines of them that were seen
+        elsewhere."""
         await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update(await asyncio.to_thread(self._runtime.service.pending))
         self.state.looked_at.restore(await asyncio.to_thread(self._runtime.reading.seen))
 
     async def _share_seen(self) -> None:
-        """Store what was shown here, for other windows and the doors of agents."""
+        """Store the seen lines, for other windows and the doors of agents."""
         if new := self.state.looked_at.take_new():
             await asyncio.to_thread(self._runtime.reading.add, new)
 
@@ -191,7 +192,7 @@ class PlainReview:
                 self._terminal.say(str(error))
 
     async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
-        """Print the head of a proposal as it is now; answers to what is as it was stay."""
+        """Print the head of a proposal; answers to unchanged hunks stay."""
         self.state.current = proposal.id
         self.state.looked_at.note_bases(proposal)
         walk = HunkWalk.of(proposal, await asyncio.to_thread(self._runtime.service.diffs, proposal.id))
@@ -282,7 +283,7 @@ class PlainReview:
             await self._deny(walk.proposal, None)
 
     async def _save(self, proposal: Proposal) -> None:
-        """Keep what the user has written and not sent."""
+        """Save the user's unsent text."""
         await self._notes.save(proposal.id, self.state.unfinished_review(proposal.id))
 
     # Decisions
@@ -450,7 +451,7 @@ class PlainReview:
 
 
 def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
-    """Return what is asked now, and the keys that answer it; empty if nothing is left to ask."""
+    """Return the next question and the keys that answer it; empty if nothing is left to ask."""
     if walk.current is not None:
         return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
     if not can_be_approved(walk.proposal):

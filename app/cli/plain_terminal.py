@@ -65,7 +65,7 @@ class PlainTerminal:
         return await self._line()
 
     async def ask(self, question: str) -> str:
-        """Ask a question whose answer decides something; return the answer.
+        """Return the answer to a question that decides something.
 
         What was typed before the question was printed, or in the moment after it, is not taken.
 
@@ -128,7 +128,7 @@ class PlainTerminal:
             self._reading.set_result(piece)
 
     def _discard_typed_ahead(self) -> str:
-        """Discard what waits to be read; return the whole lines of it, as one."""
+        """Discard waiting input; return its whole lines as one."""
         found = b""
         with suppress(OSError, termios.error):
             while select.select([self._input], [], [], 0)[0] and (piece := os.read(self._input, 65536)):

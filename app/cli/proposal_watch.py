@@ -24,7 +24,8 @@ _SESSIONS = 10
 
 
 def watch_proposals(runtime: OpenWorkspace) -> int:
-    """Print what waits, then each change, until a signal comes or nobody reads any more; return the exit code."""
+    """Print the waiting proposals, then each change, until a signal or the end of the reader; return the exit
+    code."""
     recover_and_report(runtime, print_error)
     return asyncio.run(_watch(runtime))
 
@@ -65,7 +66,7 @@ async def _follow(runtime: OpenWorkspace) -> None:
 
 
 class _Changes:
-    """What has changed since the last look."""
+    """The changes since the last look."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._runtime = runtime

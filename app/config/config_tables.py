@@ -85,7 +85,7 @@ def validate_placeholder(command: str) -> str:
 
 
 def _validate_place(command: str, placeholder: str) -> None:
-    """Raise ValueError if a placeholder stands where its words would be quoted twice, or be no words."""
+    """Raise ValueError if a placeholder is in a place where its value would be quoted twice, or not as words."""
     opened = [""]
     """The innermost last: `"`, a backquote, or a parenthesis, in which quotes begin anew."""
     documents: list[re.Match[str]] = []
@@ -217,7 +217,7 @@ class ModelTable(BaseModel):
 
 
 class ReadingTable(BaseModel):
-    """How much may wait for the reader: the `[reading]` table."""
+    """The `[reading]` table: how many lines may wait unread."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -130,7 +130,7 @@ class EventLog:
         return tuple(fresh)
 
     def _drop_old_moves(self) -> None:
-        """Drop what the turn before the last one has written for nobody."""
+        """Drop the events for nobody of the turn before the last."""
         starts = 0
         for at in range(len(self._events) - 1, -1, -1):
             starts += isinstance(self._events[at], TurnStarted)
@@ -150,7 +150,7 @@ def from_a_turn(events: Sequence[Event]) -> Sequence[Event]:
 
 
 def _without_old_moves(events: Iterable[Event]) -> list[Event]:
-    """The events without those for nobody of all turns but the last."""
+    """Return the events without those for nobody, except in the last turn."""
     kept = list(events)
     last = next((at for at in range(len(kept) - 1, -1, -1) if isinstance(kept[at], TurnStarted)), 0)
     kept[:last] = [event for event in kept[:last] if event.audience is not Audience.NOBODY]

@@ -101,7 +101,7 @@ def file_mode(entry: TreeEntry, like: int | None = None) -> int:
 
 
 def git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, bytes]:
-    """Return the id and the bytes with which git keeps what a path has on disk: line endings are converted.
+    """Return the id and the bytes of git's version of a path on disk, with line endings converted.
 
     Args:
         borrowed: The repository.

@@ -121,7 +121,7 @@ class ProposalService:
         return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
     def tree_with(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
-        """Return what lies over the disk where just these hunks of a waiting proposal are in force.
+        """Return the overlay in which only these hunks of a waiting proposal are applied.
 
         Args:
             proposal_id: A waiting one.

@@ -1,1 +1,1 @@
-"""The review without a screen: what waits, what was seen, what a decision means, and the words for it."""
+"""The review without a screen: waiting items, seen lines, verdicts of decisions, and their words."""

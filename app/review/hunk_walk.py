@@ -1,4 +1,4 @@
-"""A proposal on the way through its hunks: the answers so far, and where the walk stands."""
+"""Position and answers of a review that goes through the hunks of one proposal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ class HunkWalk:
 
     @property
     def plan(self) -> str:
-        """What the answers amount to: `write 2 hunks, deny 1 hunk`; empty if nothing is decided by them."""
+        """Return the result of the answers: `write 2 hunks, deny 1 hunk`; empty if they decide nothing."""
         yes, no = len(self.answered("yes")), len(self.answered("no"))
         write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")
         if not self.hunks or yes == len(self.hunks) or no == len(self.hunks):
@@ -86,7 +86,7 @@ class HunkWalk:
         return ", ".join(parts)
 
     def state_line(self, state: ReviewState) -> str:
-        """Return where the walk stands, in one line."""
+        """Return the position of the review in one line."""
         hunks, current = self.hunks, self.current
         parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]
         if current is not None:

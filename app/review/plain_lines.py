@@ -1,4 +1,4 @@
-"""A proposal as lines of text, for a review without a screen: every sign is told in words."""
+"""A proposal as lines of text, for a review without a screen: every mark is written in words."""
 
 from collections.abc import Iterator, Sequence
 
@@ -17,7 +17,7 @@ _NO_NEWLINE = "\\ No newline at the end"
 
 
 def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
-    """Yield the head of a proposal: what it is, who made it, what it changes, and what has to be known of it."""
+    """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
     words = author_summary(proposal)
     place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
@@ -52,7 +52,7 @@ def conflict_lines(proposal: Proposal) -> Iterator[str]:
 
 
 def check_result_lines(checked: ProposalChecks | None) -> Iterator[str]:
-    """Yield the result of each check, and what failed."""
+    """Yield the result of each check, with its failures."""
     if checked is None:
         return
     if checked.why_not:
@@ -104,7 +104,7 @@ def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bo
 
 
 def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
-    """Yield what is known of a hunk besides its lines: findings of checks, a repeated edit, the user's comments."""
+    """Yield the notes on a hunk: findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."

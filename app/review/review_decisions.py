@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReviewDecisions:
-    """Carries out decisions with the user's words, and with what was seen and checked for the record.
+    """Carries out decisions with the user's words, and with the seen lines and check results for the record.
 
     Args:
         state: What is decided on.
@@ -81,7 +81,7 @@ class ReviewDecisions:
         )
 
     def _context(self, proposal_id: str) -> DecisionContext:
-        """Stop the checks of the proposal; return what the user has seen of it, for the record."""
+        """Stop the checks of the proposal; return the seen lines and check results for the record."""
         if (following := self._checks()) is not None:
             following.stop((proposal_id,))
         proposal, checked = self._state.get(proposal_id), self._state.checks.get(proposal_id)

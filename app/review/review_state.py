@@ -225,11 +225,11 @@ class SeenTracker:
         return UnseenParts(lines, of, tuple(paths))
 
     def take_new(self) -> dict[str, dict[str, bytes]]:
-        """Return what was seen since the last call, by proposal, in the form in which it is stored."""
+        """Return the lines seen since the last call, by proposal, in the stored form."""
         return {name: new for name, seen in self._seen.items() if (new := seen.take_new())}
 
     def restore(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Take what was seen in other windows and runs, in the same form."""
+        """Add lines that were seen in other windows and runs, in the stored form."""
         self._stored.update(stored)
 
     def note_bases(self, proposal: Proposal) -> None:

@@ -1,4 +1,4 @@
-"""What of a proposal has been seen, line by line; what was seen stays seen when a re-base moves its hunk."""
+"""The seen lines of a proposal; they stay seen when a re-base moves their hunk."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -77,12 +77,13 @@ class SeenLines:
     # Sharing with other windows and runs
 
     def take_new(self) -> dict[str, bytes]:
-        """Return what was seen since the last call: a byte per line by hunk id, one by the path of a bare file."""
+        """Return the lines seen since the last call: a byte per line by hunk id, one byte by the path of a bare
+        file."""
         new, self._unsaved = self._unsaved, set()
         return {key: bytes(self._lines.get(key, b"\1")) for key in new}
 
     def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
-        """Take what was seen of these files in another window or run."""
+        """Add lines of these files that were seen in another window or run."""
         for change in changes:
             if not change.hunks and change.path in seen:
                 self.files.add(change.path)

@@ -204,7 +204,7 @@ def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry:
 
 
 def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
-    """What was known of the hunks, as it is signed."""
+    """Return the evidence in the signed form."""
     return tuple(
         ReviewEvidence(path=one.path, hunk=one.hunk, verdict=one.verdict, tests=one.tests, check=fact.check)
         for one in (fact.hunks if fact is not None else ())

@@ -221,7 +221,7 @@ class OpenWorkspace:
 
     @property
     def reading(self) -> "ReadingStore":
-        """Return the store of what was read of the proposals."""
+        """Return the store of seen lines."""
         from app.storage.reading_store import ReadingStore
 
         return ReadingStore(self.database, self.name, self.signal)
@@ -313,7 +313,7 @@ class OpenWorkspace:
 
     @property
     def evidence(self) -> "EvidenceRunner":
-        """Return what finds out what notices if a hunk is missing."""
+        """Return the runner that collects evidence."""
         from app.automation.evidence.evidence_runner import EvidenceRunner
 
         with self._making:

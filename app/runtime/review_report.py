@@ -52,7 +52,7 @@ class ReviewReport:
 
     @property
     def evidence(self) -> Mapping[int, str]:
-        """Return what was known of each hunk when it was decided last, in words, by the number of the hunk."""
+        """Return the evidence of each hunk at its last decision, in words, by number of the hunk."""
         for decision in reversed(self.decisions):
             if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
                 return {one.hunk: one.words for one in fact.hunks}

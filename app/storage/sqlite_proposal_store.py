@@ -82,7 +82,8 @@ class SqliteProposalStore:
                 self.staged(proposal)
 
     def _is_new_work(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
-        """Whether a proposal adds to what is to be read: it is neither on disk nor signoff's, nor counted already."""
+        """Return whether a proposal adds lines to read: it is neither on disk, nor signoff's own, nor counted
+        already."""
         origin = proposal.origin
         if not proposal.state.is_pending or origin.kind in (OriginKind.DISK, OriginKind.PROGRAM):
             return False

@@ -105,7 +105,7 @@ class ReviewSide(Column):
 
     @on(DiffView.CameOnScreen)
     def keep_seen(self) -> None:
-        """Store what came on the screen."""
+        """Save the seen lines."""
         self._work(self._reading.save_soon, group="reading")
 
     @on(review_messages.VersionsWanted)
@@ -117,7 +117,7 @@ class ReviewSide(Column):
     @on(review_messages.TakeLines)
     @on(review_messages.SideQuestionAsked)
     def start_job(self, event: Message) -> None:
-        """Carry out what the review asks for."""
+        """Carry out a request of the review."""
         job = self._jobs[type(event)]
         self._work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
 

@@ -56,7 +56,7 @@ class ReviewControllers(NamedTuple):
         self.decisions.after_decision.settle()
 
     async def close(self) -> None:
-        """Stop all work, and save what was seen and unfinished notes."""
+        """Stop all work, and save seen lines and unfinished notes."""
         await self.reading.close()
         await self.notes.close()
         await self.checks.close()

@@ -66,7 +66,7 @@ class _Patterns:
         self._others = _Group(others)
 
     def last(self, text: str, name: str, above: int) -> int:
-        """Return the place of the last pattern that matches, or `above` if none does that stands later than that.
+        """Return the place of the last matching pattern that is after `above`, or else `above`.
 
         Args:
             text: The path, or the name where all patterns are matched with names.

@@ -1,4 +1,4 @@
-"""The diff preview: shows a change, and what keys and the mouse do to it."""
+"""The diff preview, with its keys and mouse actions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Words and marks for what notices if a hunk is missing, in the approvals and in the diff."""
+"""Words and marks for evidence, in the approvals and in the diff."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ _KINDS: dict[EvidenceVerdict, CommentKind] = {
 
 
 def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> list[Content]:
-    """Return what is known of the hunks of a proposal, which tests ran, and the keys that go with it."""
+    """Return the lines about a proposal's evidence: verdicts, the tests that ran, and the keys."""
     found = state.evidence.get(proposal)
     if found is None or not (found.marks or found.is_running or found.why_not):
         return []

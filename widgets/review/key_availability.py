@@ -180,7 +180,7 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
 
 
 def _has_findings(state: ReviewState) -> bool:
-    """Whether checks speak against what is shown, or nothing notices a hunk of it."""
+    """Return whether checks oppose the shown proposal, or no test notices one of its hunks."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
     return (checked is not None and bool(checked.new_failures)) or (evidence is not None and bool(evidence.unheld))
 

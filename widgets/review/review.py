@@ -205,7 +205,7 @@ class Review(Column):
             self.draw()
 
     def set_evidence(self, found: ProposalEvidence) -> None:
-        """Take what is known so far of what notices if a hunk of a proposal is missing."""
+        """Take the present evidence about a proposal."""
         self.state.evidence[found.proposal] = found
         if found.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
@@ -285,7 +285,7 @@ class Review(Column):
         self.draw()
 
     def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Take what was seen in other windows and runs."""
+        """Add lines that were seen in other windows and runs."""
         tracker, proposal = self.state.looked_at, self.state.proposal
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
@@ -559,7 +559,7 @@ class Review(Column):
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
     def action_find_evidence(self) -> None:
-        """Run tests without each hunk of what is shown, or end that."""
+        """Run tests without each hunk of the shown proposal, or stop."""
         self.post_message(review_messages.EvidenceWanted(self.state.current))
 
     def action_send_findings(self) -> None:
@@ -581,7 +581,7 @@ class Review(Column):
             self.deciding.deny_with(proposal, red)
 
     def _open_draft(self, proposal: Proposal, text: str) -> None:
-        """Open the field for feedback with a text below what the user has begun; a text is not added twice."""
+        """Open the field for feedback with a text below the user's own; a text is not added twice."""
         before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
         if text not in before:
             self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, text))))

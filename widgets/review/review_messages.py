@@ -191,7 +191,7 @@ class ChecksWanted(Message):
 
 @dataclass
 class EvidenceWanted(Message):
-    """Find out what notices if a hunk of a proposal is missing, or end that."""
+    """Collect evidence about a proposal, or stop."""
 
     proposal_id: str
 

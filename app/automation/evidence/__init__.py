@@ -1,1 +1,1 @@
-"""What notices if a hunk is missing: layers without it, the tests that run there, and what they show."""
+"""Evidence at hunks: runs tests on layers without a hunk, and classifies the result."""

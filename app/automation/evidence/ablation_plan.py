@@ -53,7 +53,7 @@ class ChangedTests:
 
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
-    """What to take out of a proposal."""
+    """The parts of a proposal to take out, one after the other."""
 
     groups: tuple[HunkGroup, ...]
     """Code, the most telling first."""
@@ -61,7 +61,7 @@ class AblationPlan:
 
 
 def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> AblationPlan:
-    """Return what to take out of a proposal, of its chosen hunks; for threads.
+    """Return the parts to take out of the chosen hunks of a proposal; call it on a thread.
 
     Prose, lock files, what is generated, and hunks that change comments alone are left out: no test could notice.
     """
@@ -135,7 +135,7 @@ def _standing_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> se
 
 
 def _parsed(text: str) -> str | None:
-    """What a Python text does, comparable: without comments and docstrings; None if it does not parse."""
+    """Return a comparable form of a Python text without comments and docstrings; None if it does not parse."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Which tests ran a line when coverage was last recorded: the contexts of coverage.py, and pytest-testmon's data."""
+"""Tests that ran a line in the last coverage run: contexts of coverage.py, and data of pytest-testmon."""
 
 import sqlite3
 import time
@@ -72,7 +72,7 @@ def _lines_by_context(database: sqlite3.Connection, file: int) -> dict[int, set[
 
 
 def _test_of(context: str) -> str:
-    """The id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty for what is none."""
+    """Return the test id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty without one."""
     test, _, phase = context.rpartition("|")
     test = test if phase in ("setup", "run", "teardown") else context
     return test if "::" in test and not test.startswith("-") else ""

@@ -1,4 +1,4 @@
-"""Begins to collect evidence when a check has passed or the user asks, and drops what is no longer true."""
+"""Collects evidence when a check has passed or the user asks, and drops outdated evidence."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
@@ -53,7 +53,7 @@ class EvidenceFollower:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def follow(self, proposals: Iterable[Proposal]) -> None:
-        """Take the current proposals: drop what is known of decided ones, and of those of which others are chosen."""
+        """Take the current proposals: drop evidence about decided ones, and where the choice of hunks has changed."""
         self._waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
         for proposal_id, followed in list(self._followed.items()):
             proposal = self._waiting.get(proposal_id)
@@ -63,7 +63,7 @@ class EvidenceFollower:
                 self._drop(proposal_id)
 
     def begin_or_stop(self, proposal_id: str) -> str:
-        """Collect evidence about a proposal, go on with what there was no time for, or end what runs.
+        """Collect evidence about a proposal, continue where the time was over, or stop the run.
 
         Returns:
             Why that is not possible; empty if it is.
@@ -84,7 +84,7 @@ class EvidenceFollower:
         return ""
 
     def take_checks(self, checked: ProposalChecks) -> None:
-        """Begin by itself where a check that says `evidence = true` has passed on what would be written."""
+        """Start by itself where a check with `evidence = true` has passed on the proposed files."""
         proposal = self._waiting.get(checked.proposal)
         if proposal is None or checked.proposal in self._followed or checked.revision != proposal.revision:
             return
@@ -95,7 +95,7 @@ class EvidenceFollower:
                 return
 
     async def look_at_disk(self) -> None:
-        """Drop what was found out on other files than there are now."""
+        """Drop evidence that was found on other files than the present ones."""
         for proposal_id, followed in list(self._followed.items()):
             if not followed.found.tree or followed.is_running:
                 continue
@@ -107,7 +107,7 @@ class EvidenceFollower:
                 self._drop(proposal_id)
 
     def stop(self, proposal_ids: Collection[str]) -> None:
-        """End the tests of proposals that are being decided, and forget what is known of them."""
+        """Stop the tests of proposals that are being decided, and drop their evidence."""
         for proposal_id in proposal_ids:
             followed = self._followed.pop(proposal_id, None)
             if followed is not None and followed.task is not None:

@@ -1,4 +1,4 @@
-"""Finds out what notices if a hunk is missing: runs tests on layers that hold a proposal without it."""
+"""Runs tests on layers that hold a proposal without one of its hunks, to find those that no test notices."""
 
 import asyncio
 import shlex
@@ -74,7 +74,7 @@ class _Search:
     seconds: float = 0.0
 
     def publish(self, *, is_running: bool = True) -> None:
-        """Tell what is known."""
+        """Publish the evidence found so far."""
         tried = self.found.marks.keys()
         all_hunks = [*(hunk.id for group in self.plan.groups for hunk in group.hunks)]
         left = sum(each not in tried for each in (*all_hunks, *(one.hunk.id for one in self.plan.tests)))
@@ -84,7 +84,7 @@ class _Search:
     def mark(
         self, path: str, hunks: Sequence[Hunk], verdict: EvidenceVerdict, tests: Sequence[str] = (), reason: str = ""
     ) -> None:
-        """Note what was found out about hunks that were taken out together."""
+        """Record the verdict on hunks that were taken out together."""
         numbers = [hunk.number for hunk in hunks]
         new = {
             hunk.id: HunkEvidence(
@@ -124,7 +124,7 @@ class EvidenceRunner:
         seconds: float,
         tell: Tell = lambda found: None,
     ) -> ProposalEvidence:
-        """Find out what notices if a hunk of a waiting proposal is missing. Cancelled, it leaves no process.
+        """Run tests without each hunk of a waiting proposal. Cancelled, it leaves no process.
 
         What was found out on the same bytes before is not run again, so that a second call goes on where the first
         one had no time left.
@@ -270,7 +270,8 @@ class EvidenceRunner:
         search.publish()
 
     async def _try_together(self, search: _Search) -> None:
-        """Take out together what is needed to load alone: one may need the other, as an import does its use."""
+        """Take hunks out together that are needed to load alone: one may need the other, as a use needs its
+        import."""
         loads: dict[str, list[HunkGroup]] = {}
         for group in search.plan.groups:
             if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.ids):
@@ -293,7 +294,7 @@ class EvidenceRunner:
         return await asyncio.to_thread(self._service.tree_with, search.proposal.id, chosen)
 
     def _mark_rest(self, search: _Search, reason: str) -> None:
-        """Mark what has no mark as not run."""
+        """Mark hunks without a verdict as not run."""
         for group in search.plan.groups:
             if not group.ids & search.found.marks.keys():
                 search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=reason)
@@ -365,7 +366,7 @@ class EvidenceRunner:
 
 
 def _lines_on_disk(hunk: Hunk) -> range:
-    """The lines from 1 that a hunk replaces, or those on both sides of what it adds."""
+    """Return the line numbers, from 1, that a hunk replaces, or those on both sides of an insertion."""
     if hunk.old_count:
         return range(hunk.old_start + 1, hunk.old_start + hunk.old_count + 1)
     return range(hunk.old_start, hunk.old_start + 2)

@@ -1,4 +1,4 @@
-"""Which test files of a Python workspace can reach a module by imports, read from the text of its files."""
+"""Finds the test files of a Python workspace that can reach a module by imports, from the text of its files."""
 
 import re
 from collections import deque

@@ -1,4 +1,4 @@
-"""What is known of the hunks of a proposal, as the review, the command line and the record get it."""
+"""Evidence about the hunks of a proposal, for the review, the command line and the record."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _COUNTED = (
 
 @dataclass(frozen=True, slots=True)
 class ProposalEvidence:
-    """What was found out so far about the hunks of one proposal, with the hunks that are chosen in it."""
+    """The evidence found so far about the chosen hunks of one proposal."""
 
     proposal: str
     revision: int
@@ -77,7 +77,7 @@ class ProposalEvidence:
 
     @property
     def fact(self) -> EvidenceFact | None:
-        """Return what the record stores of it; None where nothing is known."""
+        """Return the evidence as the record stores it; None without any."""
         if not self.marks:
             return None
         hunks = tuple(sorted(self.marks.values(), key=lambda mark: mark.hunk))

@@ -27,7 +27,7 @@ _TEST_COMMAND = re.compile(
 
 
 class TestRunner(StrEnum):
-    """How a command takes the names of tests."""
+    """The form in which a command takes the names of tests."""
 
     __test__ = False
     PYTEST = "pytest"
@@ -52,7 +52,7 @@ def test_runner(command: str) -> TestRunner:
 
 
 def evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
-    """Return the check whose tests tell what notices a hunk: the one that says so, or else one that runs tests."""
+    """Return the check whose tests are used for evidence: the one that says so, or else one that runs tests."""
     for fits in (
         lambda check: check.evidence,
         lambda check: TESTS in check.run,

@@ -1,4 +1,4 @@
-"""What the tests of one run did, test by test, from the report of the runner or from what it printed."""
+"""Results of the tests of one run, test by test, from the report of the runner or from its output."""
 
 import re
 from collections.abc import Mapping
@@ -59,11 +59,11 @@ class SuiteOutcome:
         return len(self.passed) + len(self.failed)
 
     def new_failures(self, before: "SuiteOutcome") -> tuple[str, ...]:
-        """Return what failed here and did not fail before, sorted."""
+        """Return the sorted failures that are not among the earlier ones."""
         return tuple(sorted(self.failed.keys() - before.failed.keys()))
 
     def only_loads_fail(self, before: "SuiteOutcome") -> bool:
-        """Return whether this says no more than that the code does not load, compared with a run of all of it.
+        """Return whether the failures only show that the code does not load, compared with a run of all of it.
 
         So it is where files of tests could not be loaded, or none of several tests passes any more, and each that
         fails misses a name or a module.
@@ -75,7 +75,7 @@ class SuiteOutcome:
 
 
 def read_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
-    """Return what the tests did in a run.
+    """Return the test results of a run.
 
     Args:
         outcome: Of the command.

@@ -33,7 +33,7 @@ def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
 
 
 def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
-    """Add the decisions since then to the answer to a call, for an agent whose prompts bring none.
+    """Add recent decisions to the answer to a call, for an agent whose prompts bring none.
 
     Args:
         turns: Those whose proposals have decisions to report.

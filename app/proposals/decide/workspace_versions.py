@@ -73,7 +73,7 @@ def proposal_trees(
 def tree_with(
     store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
 ) -> Pending:
-    """Return what lies over the disk where just these parts of a pending proposal are in force; maybe none.
+    """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 
     Raises as `proposal_trees` does.
 

@@ -86,7 +86,7 @@ class RecentItems(Generic[_Key, _Value]):
             self._size -= item[1]
 
     def starting_with(self, prefix: str) -> dict[_Key, _Value]:
-        """Return the items whose keys, which are texts, begin so."""
+        """Return the items whose keys begin with a text."""
         return {key: value for key, (value, _, _) in self._items.items() if str(key).startswith(prefix)}
 
 

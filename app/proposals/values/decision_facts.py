@@ -95,7 +95,7 @@ class CheckFact(FrozenModel):
 
 
 class EvidenceVerdict(StrEnum):
-    """What the tests showed of one hunk."""
+    """The verdict on one hunk."""
 
     HELD = "held"
     """A test that passes with the whole proposal fails without the hunk, twice."""
@@ -113,7 +113,7 @@ class EvidenceVerdict(StrEnum):
 
     @property
     def is_unheld(self) -> bool:
-        """Return whether nothing would notice if the hunk were missing, or what it tests."""
+        """Return whether no test notices when the hunk is missing, or the code that it tests."""
         return self in (EvidenceVerdict.UNNOTICED, EvidenceVerdict.GREEN)
 
 
@@ -121,7 +121,7 @@ _TESTS_NAMED = 1
 
 
 class HunkEvidence(FrozenModel):
-    """What notices if one hunk is missing, as far as tests were run to find out."""
+    """The evidence of one hunk, as far as tests were run."""
 
     path: str
     hunk: int
@@ -155,7 +155,7 @@ class HunkEvidence(FrozenModel):
 
 
 class EvidenceFact(FrozenModel):
-    """What had been found out about the hunks of a proposal when the user decided."""
+    """The evidence of a proposal's hunks at the time of the decision."""
 
     check: str
     """The name of the check whose tests ran."""

@@ -1,4 +1,4 @@
-"""What a controller needs of the app, and how errors are told to the user."""
+"""Services of the app for controllers, and how errors are shown to the user."""
 
 import os
 import time

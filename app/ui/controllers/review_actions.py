@@ -44,7 +44,7 @@ class ChatAccess(Protocol):
         ...
 
     def add_to_composer(self, text: str) -> None:
-        """Add feedback whose subject is decided to the composer."""
+        """Add feedback to the composer whose proposal is already decided."""
         ...
 
     @property

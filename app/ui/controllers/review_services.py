@@ -132,7 +132,7 @@ class ReviewChecks:
             self._evidence.stop(proposal_ids)
 
     def find_evidence(self, proposal_id: str) -> None:
-        """Find out what notices if a hunk of a proposal is missing, or end that."""
+        """Collect evidence about a proposal, or stop."""
         why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
         if self._evidence is not None:
             why_not = self._evidence.begin_or_stop(proposal_id)
@@ -199,7 +199,7 @@ class ReviewChecks:
 
 
 class ReadingProgress:
-    """Shares what was seen in the review with other windows, the doors of agents and the next run.
+    """Shares the seen lines of the review with other windows, the doors of agents and the next run.
 
     Args:
         review: Where the user reads.
@@ -213,25 +213,25 @@ class ReadingProgress:
         self._is_due = False
 
     async def load(self) -> None:
-        """Take what was seen elsewhere; raises StorageError."""
+        """Load the lines that were seen elsewhere; raises StorageError."""
         self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading.seen()))
 
     async def save_soon(self) -> None:
-        """Save what came on screen, as soon as there is a pause. Raises StorageError."""
+        """Save the seen lines at the next pause. Raises StorageError."""
         if not self._is_due:
             self._is_due = True
             await asyncio.sleep(_PAUSE)
             await self.flush()
 
     async def flush(self) -> None:
-        """Save what came on screen at once; raises StorageError."""
+        """Save the seen lines at once; raises StorageError."""
         async with self._saving:
             self._is_due = False
             if new := self._review.state.looked_at.take_new():
                 await asyncio.to_thread(lambda: self._runtime.reading.add(new))
 
     async def close(self) -> None:
-        """Save what came on screen; storage errors are ignored because the app is exiting."""
+        """Save the seen lines; storage errors are ignored because the app is exiting."""
         with contextlib.suppress(StorageError):
             await self.flush()
 

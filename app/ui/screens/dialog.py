@@ -32,7 +32,7 @@ def display_path(path: Path) -> str:
 
 
 class DialogKey(NamedTuple):
-    """A key of a dialog: what the bottom line says of it, and the action that it performs."""
+    """A key of a dialog: its text in the bottom line, and its action."""
 
     keys: str
     """In Textual's notation, comma-separated; empty for a hint without a key."""

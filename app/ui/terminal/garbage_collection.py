@@ -65,7 +65,7 @@ def share_heap() -> None:
 
 
 def freeze_loaded() -> None:
-    """Never look again at what was just imported, unless it is paused: the next full collection would be long."""
+    """Freeze what was just imported, unless collection is paused: the next full collection would be long."""
     if gc.isenabled():
         gc.collect(1)
         gc.freeze()
