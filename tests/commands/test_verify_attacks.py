@@ -273,26 +273,25 @@ def replaced_and_grafted_commits(project: Project) -> None:
     (project.root / ".git/info/grafts").write_text(f"{git(project.root, 'rev-parse', 'HEAD')}\n")
 
 
-def a_certificate_of_another_authority(project: Project) -> None:
-    key = project.keys / "eve"
-    words = ["ssh-keygen", "-q", "-s", str(key), "-I", "eve", "-n", "ann@x.org"]
+def certify(project: Project, name: str, *more: str, by: str = "ann", principal: str = "") -> None:
+    """Sign with the certificate of a key from now on, where ann's key is the authority that is allowed."""
+    key = project.keys / name
+    words = ["ssh-keygen", "-q", "-s", str(project.keys / by), "-I", name, "-n", principal or f"{name}@x.org", *more]
     subprocess.run([*words, f"{key}.pub"], check=True)
-    authority = f"*@x.org cert-authority {(project.keys / 'ann.pub').read_text()}"
-    project.write("signers", authority)
+    project.write("signers", f"*@x.org cert-authority {(project.keys / 'ann.pub').read_text()}")
     project.base = project.commit("signers")
     git(project.root, "config", "user.signingkey", f"{key}-cert.pub")
+
+
+def a_certificate_of_another_authority(project: Project) -> None:
+    certify(project, "eve", by="eve", principal="ann@x.org")
     project.replace("line 3", "three")
     git(project.root, "config", "user.signingkey", str(project.keys / "ann"))
     project.review("the key of the authority signs itself", {"c.txt": "c\n"})
 
 
 def a_certificate_that_has_expired(project: Project) -> None:
-    key = project.keys / "old"
-    words = ["ssh-keygen", "-q", "-s", str(project.keys / "ann"), "-I", "old", "-n", "old@x.org", "-V", "-2d:-1d"]
-    subprocess.run([*words, f"{key}.pub"], check=True)
-    project.write("signers", f"*@x.org cert-authority {(project.keys / 'ann.pub').read_text()}")
-    project.base = project.commit("signers")
-    git(project.root, "config", "user.signingkey", f"{key}-cert.pub")
+    certify(project, "old", "-V", "-2d:-1d")
     project.replace("line 3", "three")
 
 
@@ -406,12 +405,7 @@ def a_conflict_for_the_side_that_was_there(project: Project) -> None:
 
 
 def a_certificate(project: Project) -> None:
-    key = project.keys / "eve"
-    words = ["ssh-keygen", "-q", "-s", str(project.keys / "ann"), "-I", "eve", "-n", "eve@x.org"]
-    subprocess.run([*words, f"{key}.pub"], check=True)
-    project.write("signers", f"*@x.org cert-authority {(project.keys / 'ann.pub').read_text()}")
-    project.base = project.commit("signers")
-    git(project.root, "config", "user.signingkey", f"{key}-cert.pub")
+    certify(project, "eve")
     project.replace("line 3", "three")
 
 

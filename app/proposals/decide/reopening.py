@@ -1,6 +1,6 @@
 """Reconstruct from the journal where a proposal's files started, and what they are once a decision is taken back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from app.proposals.decide.decision_outcomes import (
     ChosenFiles,
@@ -28,6 +28,7 @@ from app.proposals.values.models import (
     FileChange,
     FileOperation,
     FileVersion,
+    Hunk,
     HunkState,
     PartDecision,
     Proposal,
@@ -147,6 +148,11 @@ def reopen_denied(proposal: Proposal) -> Proposal:
     return set_state(proposal.model_copy(update=again), ProposalState.PENDING)
 
 
+def _with_pending(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
+    """Return the hunks with those of these ids pending again."""
+    return tuple(hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in ids else hunk for hunk in hunks)
+
+
 def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
     """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
 
@@ -164,10 +170,7 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
         if part is None or part.decision != latest:
             files.append(change)
             continue
-        hunks = tuple(
-            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in part.hunks else hunk
-            for hunk in change.hunks
-        )
+        hunks = _with_pending(change.hunks, part.hunks)
         update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
         if same_version(change.result, part.after) and not same_version(part.before, part.after):
             result = part.before
@@ -306,10 +309,7 @@ def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Pr
         if part is None or part.decision != decision:
             files.append(change)
             continue
-        hunks = tuple(
-            hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in part.hunks else hunk
-            for hunk in change.hunks
-        )
+        hunks = _with_pending(change.hunks, part.hunks)
         update = {
             "old_path": part.old_path,
             "op": file_operation(part.old_path, part.base, part.result),
