@@ -28,6 +28,7 @@ COMMANDS = {
     "check": Command("check_commands", "check"),
     "checks": Command("check_commands", "suggest"),
     "evidence": Command("evidence_command", "evidence"),
+    "reproduce": Command("evidence_command", "reproduce"),
     "undo": Command("decision_commands", "undo"),
     "redo": Command("decision_commands", "redo"),
     "stage": Command("proposal_commands", "stage"),
