@@ -59,10 +59,11 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyOf, width
         said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET))], "end"
     elif proposal.is_reproduced:
         count = plural(len(proposal.files), "file")
-        said = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")]
+        said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
     elif found is not None and found.revision == proposal.revision:
         said = [safe_content(found.words, "$text-warning")]
-    return fill_lines([*said, chip(key, "reproduce", title, "$foreground 40%")], width, _GAP)
+    chips = [chip(key, "reproduce", title, "$foreground 40%")] if title else []
+    return fill_lines([*said, *chips], width, _GAP)
 
 
 def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
