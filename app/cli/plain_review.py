@@ -205,6 +205,7 @@ class PlainReview:
         for path in self.state.looked_at.rebased_files(proposal):
             self._terminal.say(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
+        walk.take_checks(self.state.checks.get(proposal.id))
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
