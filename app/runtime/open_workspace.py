@@ -329,10 +329,12 @@ class OpenWorkspace:
     def evidence(self) -> "EvidenceRunner":
         """Return the runner that collects evidence."""
         from app.automation.evidence.evidence_runner import EvidenceRunner
+        from app.review.note_store import KeptEvidence
 
         with self._making:
             if self._evidence is None:
-                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace)
+                kept = KeptEvidence(self.sessions)
+                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, kept)
             return self._evidence
 
     @property
