@@ -54,6 +54,7 @@ from app.tools.base.contract import (
 
 if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
+    from app.proposals.values.models import Proposal
 
 
 _GATHERED = 0.1
@@ -413,7 +414,7 @@ class Executor:
         said = (event.text for event in self._log.events if isinstance(event, UserMessage))
         progress.draft.request = "\n".join(said)
         try:
-            proposal = await asyncio.to_thread(self._service.stage, progress.draft, summary, answers)
+            proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
         except TooMuchUnread as full:
             # What another agent has staged meanwhile has filled it.
             await progress.recorder.write_now(*(_unread_result(result, full) for result in progress.held))
@@ -434,6 +435,14 @@ class Executor:
         )
         await progress.recorder.write_now(*progress.held, staged)
         self._publish(ProposalsChanged((proposal.id,)))
+
+    def _stage_draft(self, draft: "Draft", summary: str, answers: Sequence[str]) -> "Proposal":
+        """Stage the draft, with the tree that its command saw; on a thread."""
+        if draft.recipe is not None:
+            with suppress(OSError):
+                tree = self._ports.tree(self._service.overlay_below(draft.proposal_id))
+                draft.recipe = draft.recipe.model_copy(update={"tree": tree})
+        return self._service.stage(draft, summary, answers)
 
     async def _record(
         self, progress: _Progress, call: ToolCall, outcome: CallOutcome, text: str, summary: str

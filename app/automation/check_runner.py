@@ -163,6 +163,11 @@ class CheckRunner:
             OrderedDict()
         )
 
+    @property
+    def sandbox(self) -> Sandbox:
+        """Return the sandbox in which they run. Raises `ConfigError`."""
+        return self._sandbox()
+
     async def unavailable_reason(self) -> str:
         """Return why checks cannot run here; empty if they can. Raises `ConfigError`."""
         return await checks_unavailable_reason(self._sandbox())

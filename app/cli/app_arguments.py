@@ -28,6 +28,7 @@ COMMANDS = {
     "check": Command("check_commands", "run_checks"),
     "checks": Command("check_commands", "suggest_check_tables"),
     "evidence": Command("evidence_command", "collect_evidence"),
+    "reproduce": Command("evidence_command", "reproduce_command_proposal"),
     "undo": Command("decision_commands", "undo_proposals"),
     "redo": Command("decision_commands", "redo_proposals"),
     "stage": Command("proposal_commands", "stage_proposal"),

@@ -21,6 +21,7 @@ commands:
   review [ID] --plain the review as lines, for screen readers and plain terminals
   check ID            run your checks on a proposal, before anything is written
   evidence ID         run tests without each hunk of it: what notices if it is missing
+  reproduce ID        run the command that made it again: are the files the same, byte for byte
   checks suggest      propose checks for this workspace, from what it has
   deny ID             discard a proposal, with feedback for the model if you like
   undo ID             take back an approval, byte for byte, or a denial
@@ -227,6 +228,9 @@ def _add_decisions(commands: Any) -> None:
     evidence.add_argument("--only", metavar="NAME", type=_text, help="the tests of this check")
     evidence.add_argument(
         "--seconds", type=parse_seconds, metavar="N", help="how long tests may run (default: evidence_seconds)"
+    )
+    _proposal(
+        commands, "reproduce", "Run the command that made a proposal again, and compare what it gives by bytes."
     )
     _proposals(commands, "undo", "Undo an applied proposal, byte for byte; a denied one waits again.")
     _proposals(commands, "redo", "Apply an undone proposal again, or deny again one that was reopened.")

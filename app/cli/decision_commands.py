@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from app.cli.proposal_choice import check_unchanged_since_seen, mark_seen, mark_
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
-from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext
+from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext, EvidenceFact
 from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
@@ -101,7 +101,8 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
             checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks, circumstances=_context(checks))
+            context = _context(checks, _known_evidence(runtime, proposal, hunks))
+            result = runtime.service.approve(proposal.id, hunks, circumstances=context)
         mark_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
@@ -218,9 +219,19 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
         raise
 
 
-def _context(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
-    """Return what the record stores of a decision of this command: the caller and the results of checks."""
-    return DecisionContext(through="command line", caller=describe_caller(), checks=checks)
+def _known_evidence(runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None) -> EvidenceFact | None:
+    """Return what is known of what notices if these hunks are missing; None if that is about other bytes."""
+    if not runtime.settings.check:
+        return None
+    with contextlib.suppress(ProposalError, OSError):
+        found = asyncio.run(runtime.evidence.find_kept(proposal.id, hunks))
+        return found.as_fact if found is not None else None
+    return None
+
+
+def _context(checks: tuple[CheckFact, ...] = (), evidence: EvidenceFact | None = None) -> DecisionContext:
+    """Return what the record stores of a decision of this command: the caller, results of checks, and evidence."""
+    return DecisionContext(through="command line", caller=describe_caller(), checks=checks, evidence=evidence)
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:

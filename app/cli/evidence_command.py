@@ -1,4 +1,4 @@
-"""`signoff evidence`: runs tests without each hunk of a proposal."""
+"""`signoff evidence` and `signoff reproduce`: what tests and a second run say about a proposal."""
 
 import argparse
 import asyncio
@@ -7,9 +7,10 @@ import sys
 from app.automation.evidence.evidence_runner import FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
+from app.automation.recipe_runner import NotReproducible
 from app.cli.check_commands import checkable_proposal, configured_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import EvidenceDocument, EvidenceLine
+from app.cli.json_documents import EvidenceDocument, EvidenceLine, ReproductionDocument
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.config.settings import WORKSPACE_FILE
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
@@ -60,6 +61,30 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
         for mark in marks:
             print_line(f"{mark.path:{width}}  hunk {mark.hunk:<3} {mark.words}")
     return ExitCode.DONE if tried or not marks else ExitCode.FAILED
+
+
+def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    """Run the command of a waiting proposal again; return 1 unless it gave the same."""
+    try:
+        found = asyncio.run(runtime.recipes.reproduce(arguments.id))
+    except NotReproducible as error:
+        raise CommandError(f"Nothing was compared: {error}.", ExitCode.REFUSED) from error
+    if arguments.json:
+        print_json(
+            ReproductionDocument(
+                id=found.proposal,
+                revision=found.revision,
+                command=found.recipe.command,
+                outcome=found.outcome,
+                files=found.files,
+                differing=list(found.differing),
+                tree=found.recipe.tree,
+                same_environment=found.is_same_environment,
+            )
+        )
+    else:
+        print_line(f"{found.proposal}: {found.words}")
+    return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 
 def make_evidence_line(mark: HunkEvidence) -> EvidenceLine:

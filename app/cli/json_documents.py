@@ -114,6 +114,22 @@ class IgnoredLine(JsonDocument):
     removed: int
 
 
+class RecipeLine(JsonDocument):
+    """A command that made all of a proposal, with what it takes to run it again."""
+
+    command: str
+    folder: str
+    """Where it ran, relative to the workspace."""
+    seconds: float
+    """Its time limit."""
+    environment: str
+    """SHA-256 of the variables that it got and of the system."""
+    tree: str
+    """The files that it saw: the id of a git tree, or a SHA-256; empty if unknown."""
+    reproduced: int
+    """The revision that a second run gave again, byte for byte; in a decision 0 unless it is the decided one."""
+
+
 class LeftOutLine(JsonDocument):
     """Hunks that a proposal does not ask for."""
 
@@ -393,6 +409,8 @@ class DecisionLine(JsonDocument):
     """null for what earlier versions recorded."""
     caller: CallerLine | None
     """How the command was called that decided; null for the app, and for what earlier versions recorded."""
+    recipe: RecipeLine | None
+    """The command that made all of it; null if there was no single one, and for what earlier versions recorded."""
     ignored: list[IgnoredLine]
     """What the commands that proposed it had written, besides; empty for what earlier versions recorded."""
 
@@ -647,6 +665,25 @@ class CheckDocument(JsonDocument):
     revision: int
     ok: bool
     checks: list[CheckResultLine]
+
+
+class ReproductionDocument(JsonDocument):
+    """`signoff reproduce ID --json`."""
+
+    id: str
+    revision: int
+    """Of the proposal, after the run."""
+    command: str
+    outcome: Literal["same", "differs", "replaced"]
+    """`replaced`: the files have moved since the command ran, so that its new result is the proposal now."""
+    files: int
+    """How many files the run changed."""
+    differing: list[str]
+    """The paths at which the run gave something else than the proposal."""
+    tree: str
+    """The files on which it ran: the id of a git tree, or a SHA-256."""
+    same_environment: bool
+    """Whether variables and system are those of the first run."""
 
 
 class EvidenceLine(JsonDocument):

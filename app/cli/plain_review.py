@@ -205,6 +205,7 @@ class PlainReview:
         for path in self.state.looked_at.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
+        await self._load_evidence(proposal)
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
@@ -435,6 +436,15 @@ class PlainReview:
         if (checked := self.state.checks.get(proposal.id)) is not None:
             kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
             await asyncio.to_thread(kept.keep, checked)
+
+    async def _load_evidence(self, proposal: Proposal) -> None:
+        """Take what is known of what notices if hunks are missing; storage and disk errors leave nothing known."""
+        if self._runtime.settings.check and can_be_approved(proposal):
+            chosen = self.state.chosen.chosen_part(proposal).decided_hunks
+            with suppress(ProposalError, OSError):
+                found = await self._runtime.evidence.find_kept(proposal.id, chosen)
+                if found is not None:
+                    self.state.evidence[proposal.id] = found
 
     def _take_checks(self, checked: "ProposalChecks") -> None:
         before = self.state.checks.get(checked.proposal)

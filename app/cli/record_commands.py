@@ -22,6 +22,7 @@ from app.cli.json_documents import (
     MovedLine,
     NotesDocument,
     OriginLine,
+    RecipeLine,
     VerifyDocument,
 )
 from app.proposals.decide.commit_trailers import entry_trailers
@@ -72,6 +73,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.words})" if (caller := _caller(one)) else ""
         besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
+        besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
         print_line(line)
     return ExitCode.DONE
@@ -89,6 +91,7 @@ def _line(one: RecordedDecision) -> DecisionLine:
         files=list(one.files),
         origin=OriginLine.model_validate(one.origin) if one.origin else None,
         caller=CallerLine.model_validate(caller) if caller else None,
+        recipe=RecipeLine.model_validate(one.entry.recipe) if one.entry and one.entry.recipe else None,
         ignored=[IgnoredLine.model_validate(each) for each in one.entry.ignored] if one.entry else [],
     )
 

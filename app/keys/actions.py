@@ -127,6 +127,12 @@ IN_REVIEW: tuple[Action, ...] = (
         "Run tests without each hunk, to see what notices if it is missing; end that.",
     ),
     _action(
+        "review.reproduce",
+        "Run again",
+        "equals_sign",
+        "Run the command that made the proposal again, and compare what it gives byte for byte; end that.",
+    ),
+    _action(
         "review.send_findings",
         "Send findings",
         "S",

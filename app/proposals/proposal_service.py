@@ -24,8 +24,8 @@ from app.proposals.values.models import (
     compute_state,
     set_state,
 )
-from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.pending_paths import is_undecided
+from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
+from app.proposals.values.pending_paths import PendingPaths, is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
@@ -133,6 +133,16 @@ class ProposalService:
 
         proposal = self._proposals.get_pending(proposal_id)
         return tree_with(self._store, Contents(self._store), self._reader, proposal, chosen)
+
+    def overlay_below(self, proposal_id: str) -> "Pending":
+        """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
+        from app.proposals.overlay.overlay import pending_files
+
+        paths = PendingPaths()
+        for each in self.pending():
+            if int(each.id[1:]) < int(proposal_id[1:]):
+                paths.add_proposal(each)
+        return pending_files(Contents(self._store), paths.loaded_paths())
 
     def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
         """Return the trees for the checks of a draft, as if it were a proposal."""
@@ -258,6 +268,50 @@ class ProposalService:
             self._proposals.save(proposal)
             self._proposals.restack(proposal_paths(proposal))
             return self.get(proposal.id)
+
+    def mark_reproduced(self, proposal_id: str, revision: int) -> Proposal:
+        """Record that a second run of its command gave this revision of a waiting proposal again.
+
+        Raises:
+            ChangedSinceSeen: it has another revision by now.
+        """
+        with self._proposals.writing():
+            proposal = self._proposals.get_pending(proposal_id)
+            if proposal.recipe is None or proposal.revision != revision:
+                raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
+            recipe = proposal.recipe.model_copy(update={"reproduced": revision})
+            self._proposals.save(proposal.model_copy(update={"recipe": recipe}))
+            return self.get(proposal_id)
+
+    def replace_changes(
+        self, proposal_id: str, revision: int, changes: "Sequence[PathChange]", recipe: CommandRecipe
+    ) -> Proposal:
+        """Replace a waiting proposal of a command by what the command makes of the present files.
+
+        Args:
+            revision: The one that is replaced.
+            changes: What the command has changed, below all younger proposals.
+            recipe: The command, with the tree on which it ran.
+
+        Returns:
+            The proposal in its next revision, stale no more.
+
+        Raises:
+            ChangedSinceSeen: it has another revision by now.
+            NothingStaged: the command changes nothing any more.
+        """
+        from app.proposals.stack.proposal_staging import replace_changes
+
+        with self._proposals.writing():
+            proposal = self._proposals.get_pending(proposal_id)
+            if proposal.revision != revision:
+                raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
+            draft = self.draft(proposal.session, proposal_id)
+            draft.take_changes(changes)
+            replaced = replace_changes(self._proposals, proposal, draft, recipe)
+            self._proposals.save(replaced)
+            self._proposals.restack(proposal_paths(proposal) | proposal_paths(replaced))
+            return self.get(proposal_id)
 
     def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
         """Return a file of a stale proposal that conflicts with the disk.

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
+from app.automation.reproduction import Reproduction
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -315,6 +316,10 @@ class ReviewState:
     """Check results, by proposal."""
     evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
     """What notices if a hunk is missing, by proposal."""
+    reproductions: dict[str, Reproduction] = field(default_factory=dict)
+    """Results of second runs of a command, by proposal."""
+    running_again: str = ""
+    """The proposal whose command runs a second time now."""
     asked_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""

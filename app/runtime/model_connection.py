@@ -193,6 +193,7 @@ def open_session(
         checked=DraftChecks(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_check_trees
         ),
+        tree=runtime.tree_id,
         content=runtime.proposals.blob,
         keep=runtime.proposals.put_blobs,
         allowed=runtime.allowed_commands if attended else None,

@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
+    from app.automation.recipe_runner import RecipeRunner
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
     from app.prompts.skills import Skills
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
-    from app.sandbox.captured_changes import PathChange
+    from app.sandbox.captured_changes import PathChange, Pending
     from app.sandbox.sandbox import Sandbox
     from app.sandbox.sandbox_mode import CommandPermissions
     from app.storage.captured_edit_store import CapturedEdits
@@ -313,14 +314,29 @@ class OpenWorkspace:
                 self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
             return self._checks
 
+    def tree_id(self, pending: "Pending") -> str:
+        """Return the id of the workspace's tree under pending changes; for any thread. Raises OSError."""
+        from app.automation.workspace_tree import WorkspaceTrees
+
+        return WorkspaceTrees(self.workspace).read(pending)[0].id
+
+    @property
+    def recipes(self) -> "RecipeRunner":
+        """Return the runner that runs the commands of proposals again."""
+        from app.automation.recipe_runner import RecipeRunner
+
+        return RecipeRunner(self.checks, self.service, self.tree_id)
+
     @property
     def evidence(self) -> "EvidenceRunner":
         """Return the runner that collects evidence."""
         from app.automation.evidence.evidence_runner import EvidenceRunner
+        from app.review.note_store import KeptEvidence
 
         with self._making:
             if self._evidence is None:
-                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace)
+                kept = KeptEvidence(self.sessions)
+                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, kept)
             return self._evidence
 
     @property

@@ -126,6 +126,7 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
     elif seen.unseen_lines == 0:
         facts.append("every changed line was on screen")
     facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks]
+    facts += [entry.recipe_words] if entry.recipe else []
     if (found := seen.evidence) is not None:
         facts.append(f"without each hunk, by {found.check} ({found.selection}):")
         facts += [f"hunk {one.hunk} of {one.path}: {one.words}" for one in found.hunks]

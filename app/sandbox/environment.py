@@ -4,6 +4,8 @@ An unknown variable can lead to a program that acts for the user (the socket of 
 key. The user names further variables for commands in `command_environment`.
 """
 
+import hashlib
+import os
 import re
 from collections.abc import Collection, Mapping
 
@@ -55,6 +57,7 @@ _FAMILIES = (
 """Prefixes of further names: of languages, their tools, and locales."""
 _DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
 """Variables that a program needs to show a notification."""
+_VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER})
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables by which a shell would run something that the user has not approved."""
 
@@ -78,6 +81,19 @@ def command_environment(environment: Mapping[str, str], marker: str, named: Coll
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, named)}
     return {**passed, **_PLAIN, MARKER: marker}
+
+
+def environment_digest(environment: Mapping[str, str], named: Collection[str] = ()) -> str:
+    """Return the SHA-256 of the variables that a command gets and of the system, without what each terminal changes.
+
+    Args:
+        named: As for `command_environment`.
+    """
+    variables = command_environment(environment, "", named)
+    lines = (f"{name}={value}" for name, value in sorted(variables.items()) if name not in _VOLATILE)
+    system = os.uname()
+    text = "\0".join((system.sysname, system.release, system.machine, *lines))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def own_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:

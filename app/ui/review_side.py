@@ -158,6 +158,13 @@ class ReviewSide(Column):
         """Run tests without each hunk, or end that."""
         self._decisions.checks.find_evidence(event.proposal_id)
 
+    @on(review_messages.ReproductionWanted)
+    def reproduce(self, event: review_messages.ReproductionWanted) -> None:
+        """Run the command of a proposal again, or end that."""
+        # Decided here: the run that this ends has not ended yet when the next begins.
+        wanted = "" if event.is_running else event.proposal_id
+        self._work(partial(self._decisions.reproduce, wanted), group="run again", exclusive=True)
+
     @on(review_messages.CheckOutputWanted)
     def show_output(self, event: review_messages.CheckOutputWanted) -> None:
         """Show the output of the checks."""

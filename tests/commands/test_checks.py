@@ -260,6 +260,26 @@ def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
 
 
 @pytest.mark.layer
+@pytest.mark.parametrize(("moved", "verdicts"), [(False, ["held"]), (True, [])])
+def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str], moved: bool, verdicts: list[str]
+) -> None:
+    (code.workspace.root / ".signoff.toml").write_text(
+        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nwhen = "asked"\nevidence = true\n'
+    )
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert collect_evidence(code, evidence_of()) == ExitCode.DONE
+    if moved:
+        (code.workspace.root / "other.txt").write_text("new\n")
+    mark_seen(code, "P2")
+    assert approve_proposals(code, argparse.Namespace(**{**vars(approving()), "ids": ["P2"]})) == ExitCode.DONE
+    *_, entry = RecordStore(code.database, code.name).entries()
+    fact = entry.circumstances.evidence
+    assert [one.verdict for one in (fact.hunks if fact else ())] == verdicts
+
+
+@pytest.mark.layer
 def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

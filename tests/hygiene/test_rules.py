@@ -55,6 +55,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/disk_leaf.py": "a lease, which reads nothing",
     "app/sandbox/ignored_write_back.py": "folders",
     "app/automation/check_runner.py": "a run",
+    "app/automation/recipe_runner.py": "a run",
     "app/mcp_client/token_store.py": "signoff's own file of tokens",
     "app/tools/command/run_command.py": "a run",
     "app/workspace/paths.py": "folders",

@@ -19,7 +19,7 @@ from textual.widgets import Static
 from app.keys.actions import make_bindings
 from app.review.review_state import ReviewState
 from widgets.common.containers import Column
-from widgets.review.evidence_words import evidence_lines
+from widgets.review.evidence_words import evidence_lines, reproduction_lines
 from widgets.review.review_wording import (
     ACTION,
     QUIET,
@@ -342,6 +342,7 @@ class ApprovalPane(Column):
         lines[-1:-1] = checks
         if waits and proposal is not None:
             lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
+            lines[-1:-1] = reproduction_lines(state, proposal, key, width)
         lines = [fit_line(line, width) if width else line for line in lines]
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)

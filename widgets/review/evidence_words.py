@@ -8,9 +8,10 @@ from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.decision_facts import EvidenceVerdict
-from app.proposals.values.models import FileDiff
+from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import line_of
 from app.review.review_state import ReviewState
+from app.text.plural import plural
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe_content
@@ -45,6 +46,24 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
     ran = [safe_content(found.describe_tests_run, QUIET)] if found.describe_tests_run else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
+
+
+def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyOf, width: int) -> list[Content]:
+    """Return the line about a second run of a proposal's command; none if no single command made it."""
+    if proposal.recipe is None:
+        return []
+    found = state.reproductions.get(proposal.id)
+    said: list[Content] = []
+    title = "run again"
+    if state.running_again == proposal.id:
+        said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET))], "end"
+    elif proposal.is_reproduced:
+        count = plural(len(proposal.files), "file")
+        said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
+    elif found is not None and found.revision == proposal.revision:
+        said = [safe_content(found.words, "$text-warning")]
+    chips = [chip(key, "reproduce", title, "$foreground 40%")] if title else []
+    return fill_lines([*said, *chips], width, _GAP)
 
 
 def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:

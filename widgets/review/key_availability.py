@@ -115,7 +115,7 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence"})
+CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence", "reproduce"})
 """Actions that have to do with the checks of what is shown."""
 
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
@@ -195,12 +195,14 @@ def _has_something(action: str, state: ReviewState) -> bool:
             return checked is not None and bool(checked.results)
         case "send_findings":
             return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
+        case "reproduce":
+            return (
+                state.proposal is not None and state.proposal.recipe is not None and state.proposal.state.is_pending
+            )
         case "next_origin":
             return state.origins.has_several
-        case "undo":
-            return state.undo_target is not None
-        case "redo":
-            return state.redo_target is not None
+        case "undo" | "redo":
+            return (state.undo_target if action == "undo" else state.redo_target) is not None
         case "allow_session" | "allow_project" | "narrower" | "wider":
             return False
         case "approve_all" | "deny_all":

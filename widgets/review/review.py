@@ -14,6 +14,7 @@ from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback
 from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
+from app.automation.reproduction import Reproduction
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import Action, actions_in_scope, make_bindings
@@ -211,6 +212,18 @@ class Review(Column):
             self.preview.show_findings()
             if not found.is_running:
                 self.preview.show_reasons()
+            self.draw()
+
+    def begin_reproduction(self, proposal_id: str) -> None:
+        """Show that the command of a proposal runs again; empty if none does any more."""
+        self.state.running_again = proposal_id
+        if self.is_mounted:
+            self.draw()
+
+    def set_reproduction(self, found: Reproduction) -> None:
+        """Take the result of a second run of a proposal's command."""
+        self.state.reproductions[found.proposal] = found
+        if self.is_mounted:
             self.draw()
 
     def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
@@ -561,6 +574,11 @@ class Review(Column):
     def action_find_evidence(self) -> None:
         """Run tests without each hunk of the shown proposal, or stop."""
         self.post_message(review_messages.EvidenceWanted(self.state.current))
+
+    def action_reproduce(self) -> None:
+        """Run the command of the shown proposal again, or stop."""
+        is_running = self.state.running_again == self.state.current
+        self.post_message(review_messages.ReproductionWanted(self.state.current, is_running))
 
     def action_send_findings(self) -> None:
         """Deny the proposal with the findings of the checks as feedback; the model continues.

@@ -197,6 +197,14 @@ class EvidenceWanted(Message):
 
 
 @dataclass
+class ReproductionWanted(Message):
+    """Run the command of a proposal again, or end that if it runs."""
+
+    proposal_id: str
+    is_running: bool
+
+
+@dataclass
 class CheckOutputWanted(Message):
     """Show the output of a proposal's checks."""
 

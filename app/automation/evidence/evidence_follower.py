@@ -1,7 +1,8 @@
 """Collects evidence when a check has passed or the user asks, and drops outdated evidence."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from app.automation.check_results import CheckState, ProposalChecks
@@ -54,7 +55,9 @@ class EvidenceFollower:
 
     def update_proposals(self, proposals: Iterable[Proposal]) -> None:
         """Take the current proposals: drop evidence about decided ones, and where the choice of hunks has changed."""
-        self._waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
+            self._start(self._load(self._waiting[proposal_id]))
         for proposal_id, followed in list(self._followed.items()):
             proposal = self._waiting.get(proposal_id)
             if proposal is None:
@@ -131,9 +134,22 @@ class EvidenceFollower:
         followed = _Followed(proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not=""))
         self._followed[proposal.id] = followed
         self.publish(followed.found)
-        followed.task = asyncio.ensure_future(self._collect(followed, check))
-        self._tasks.add(followed.task)
-        followed.task.add_done_callback(self._tasks.discard)
+        followed.task = self._start(self._collect(followed, check))
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _load(self, proposal: Proposal) -> None:
+        """Take the evidence that was kept, by another process or before a restart, if it is of the present bytes."""
+        chosen = self.chosen(proposal)
+        with suppress(ProposalError, OSError):
+            found = await self.runner.find_kept(proposal.id, chosen)
+            if found is not None and proposal.id in self._waiting and proposal.id not in self._followed:
+                self._followed[proposal.id] = _Followed(proposal.revision, chosen, found)
+                self.publish(found)
 
     async def _collect(self, followed: _Followed, check: CheckTable) -> None:
         proposal_id = followed.found.proposal

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
@@ -101,6 +102,18 @@ class _Search:
         self.found = replace(self.found, marks={**self.found.marks, **new})
 
 
+class EvidenceKeeper(Protocol):
+    """Keeps evidence by proposal; implemented by `app.review.note_store.KeptEvidence`."""
+
+    def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+        """Keep it, and forget that of proposals that do not wait."""
+        ...
+
+    def load(self, proposal_id: str) -> ProposalEvidence | None:
+        """Return it, on whatever bytes it was found."""
+        ...
+
+
 class EvidenceRunner:
     """Collects evidence about proposals of one workspace; for one event loop.
 
@@ -108,12 +121,16 @@ class EvidenceRunner:
         checks: Has the turn in which everything runs, checks first.
         service: Has the proposals.
         workspace: As it is on disk.
+        kept: Keeps what was found for other processes and later starts.
     """
 
-    def __init__(self, checks: CheckRunner, service: ProposalService, workspace: Workspace) -> None:
+    def __init__(
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, kept: EvidenceKeeper
+    ) -> None:
         self._checks = checks
         self._service = service
         self._workspace = workspace
+        self._kept = kept
         self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
 
     async def collect(
@@ -158,7 +175,26 @@ class EvidenceRunner:
             pass
         self._mark_rest(search, NO_TIME)
         search.publish(is_running=False)
+        waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
+        await asyncio.to_thread(self._kept.keep, search.found, waiting)
         return search.found
+
+    async def find_kept(self, proposal_id: str, chosen: Collection[str] | None) -> ProposalEvidence | None:
+        """Return the evidence that was kept, if it is about just what an approval of these hunks would leave now.
+
+        Args:
+            proposal_id: A waiting one.
+            chosen: The hunks that the approval would name; None for all that waits.
+
+        Raises:
+            ProposalError: It doesn't wait, or has no such hunk.
+            OSError: The workspace can't be read.
+        """
+        if (found := await asyncio.to_thread(self._kept.load, proposal_id)) is None:
+            return None
+        choice = choose_files(await asyncio.to_thread(self._service.get, proposal_id), chosen)
+        is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
+        return found if is_same else None
 
     async def is_current(self, found: ProposalEvidence) -> bool:
         """Return whether an approval of the same hunks would leave the bytes on which the tests ran.

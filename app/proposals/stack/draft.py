@@ -20,7 +20,7 @@ from app.proposals.text.file_warnings import match_words
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.workspace.paths import Workspace
@@ -173,6 +173,8 @@ class Draft:
         """Whose edits they are; whoever knows more of that says so before it is staged."""
         self.request = ""
         """What the user asked for, in their words, as far as that is known."""
+        self.recipe: CommandRecipe | None = None
+        """The command whose changes alone the draft has taken."""
         self._workspace = workspace
         self._contents = contents
         self._take_overlay = overlay
@@ -329,6 +331,7 @@ class Draft:
             if self._files.data(overlay, target) is not None:
                 raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
             self._files.check_free(overlay, target, leaving=real)
+            self.recipe = None
             old = self._files.get_or_add(overlay, real)
             new = self._files.get_or_add(overlay, target)
             new.data, new.mode, new.source = data, old.mode, old.source or real
@@ -371,9 +374,14 @@ class Draft:
                 found[path] = None if held.data is None else Leaf(held.data, held.mode)
             return found
 
-    def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
-        """Add changes that a command has made to the files as this draft showed them."""
+    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
+        """Add changes that a command has made to the files as this draft showed them.
+
+        Args:
+            recipe: The command, if it can be run again.
+        """
         with self._lock:
+            self.recipe = None if self.changed_paths else recipe
             self._before_taking = self._files.snapshot()
             stats: dict[str, FileStat] = {}
             versions: dict[str, tuple[FileVersion | None, FileVersion | None]] = {}
@@ -411,7 +419,7 @@ class Draft:
         with self._lock:
             if self._before_taking is not None:
                 self._files.restore(self._before_taking)
-                self._before_taking = None
+                self._before_taking = self.recipe = None
 
     def prefetch(self, paths: Collection[str]) -> None:
         """Read the pending changes of these paths in one go, rather than one by one."""
@@ -439,6 +447,7 @@ class Draft:
         self, overlay: Overlay, path: str, data: bytes | None, matches: Sequence[EditMatch], notes: Sequence[str]
     ) -> EditReport:
         """Change one path and report the difference."""
+        self.recipe = None
         before = self._files.data(overlay, path)
         held = self._files.get_or_add(overlay, path)
         held.data = data

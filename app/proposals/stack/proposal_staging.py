@@ -25,7 +25,7 @@ from app.proposals.values.models import (
     binary_note,
     set_state,
 )
-from app.proposals.values.origin import OriginKind
+from app.proposals.values.origin import CommandRecipe, OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingStaged
 from app.proposals.values.proposal_store import ProposalStore
@@ -70,9 +70,9 @@ def stage_draft(
         denied: Sequence[Proposal] = [*others, stands_for]
     else:
         overlay, denied = Overlay(stack.disk, contents, stacks.pending()), stack.denied
-    held = draft.changed_paths
+    held, recipe = draft.changed_paths, None if part else draft.recipe
     if old and old.state.is_pending:
-        held = merge_superseded(contents, old, overlay, held)
+        held, recipe = merge_superseded(contents, old, overlay, held), None
     changes = compile_changes(contents, held)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
@@ -84,6 +84,7 @@ def stage_draft(
         update={
             "origin": draft.origin,
             "ignored": tuple(draft.ignored),
+            "recipe": recipe,
             "left_out": tuple(left_out),
             "supersedes": old.id if old else "",
             "version": old.version + 1 if old else 1,
@@ -104,6 +105,21 @@ def stage_draft(
     # What stood on the one that is gone stands on this one, or on nothing.
     proposals.restack(paths)
     return proposals.get(proposal.id)
+
+
+def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe) -> Proposal:
+    """Return the waiting proposal of a command with the changes of a draft instead of its own, in its next revision.
+
+    Args:
+        draft: What the command has made of the files as they are now, without the proposal.
+
+    Raises:
+        NothingStaged: nothing is left.
+    """
+    files = compile_changes(proposals.contents, draft.changed_paths)
+    update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
+    replaced = rebase(proposals.overlay_below(proposal), proposal.model_copy(update=update))
+    return with_reasons(proposals.contents, replaced)
 
 
 def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:

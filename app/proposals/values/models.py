@@ -17,7 +17,7 @@ from app.proposals.values.decision_facts import (
     LastDecision,
     LineComment,
 )
-from app.proposals.values.origin import Origin, OriginKind
+from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import InvalidTransition
 from app.sandbox.captured_changes import IgnoredPath, describe_ignored
 from app.workspace.path_rules import windows_problem
@@ -257,6 +257,8 @@ class Proposal(FrozenModel):
     origin: Origin = Origin()
     ignored: tuple[IgnoredPath, ...] = ()
     """What its commands have written, besides, of what git ignores."""
+    recipe: CommandRecipe | None = None
+    """The command that made all of it; None if there is no single one."""
     created: float
     """Unix time, seconds."""
     summary: str
@@ -318,6 +320,11 @@ class Proposal(FrozenModel):
     def on_disk(self) -> bool:
         """Return whether its result is already on disk, so that a denial writes."""
         return any(change.on_disk for change in self.files)
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Return whether a second run of its command gave exactly the present result."""
+        return self.recipe is not None and self.recipe.reproduced == self.revision
 
     @property
     def can_be_committed(self) -> bool:

@@ -1,4 +1,5 @@
-"""Where a proposal comes from: signoff's own model, another agent, a command, a patch, the disk."""
+"""Where a proposal comes from: signoff's own model, another agent, a command and how to run it again, a patch, the
+disk."""
 
 from enum import StrEnum
 
@@ -26,6 +27,23 @@ class OriginKind(StrEnum):
     """A commit, a range or a pull request."""
     UNDO = "undo"
     """Earlier versions stored it."""
+
+
+class CommandRecipe(FrozenModel):
+    """The command that made all of a proposal, with all that it takes to run it again."""
+
+    command: str
+    """The line for the shell."""
+    folder: str
+    """Where it ran, relative to the workspace."""
+    seconds: float
+    """Its time limit."""
+    environment: str
+    """SHA-256 of the variables that it got and of the system."""
+    tree: str = ""
+    """The files that it saw, apart from what git ignores: the id of a git tree, or a SHA-256; empty if unknown."""
+    reproduced: int = 0
+    """The revision of the proposal that a second run has given again, byte for byte; 0 for none."""
 
 
 _AGENTS = {

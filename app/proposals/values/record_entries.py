@@ -13,12 +13,14 @@ from typing import Literal, Protocol
 from app.images.image import Image
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, FrozenModel, LastDecision, LineComment
 from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import CommandRecipe, Origin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import IgnoredPath
+from app.text.plural import plural
 
-LATEST: Literal[6] = 6
+LATEST: Literal[7] = 7
 """The format in which entries are written."""
+_TREE_DIGITS = 12
 FIRST = ""
 """What the first entry holds for the one before it."""
 
@@ -58,10 +60,10 @@ class RecordedHunks(FrozenModel):
 class DecisionRecordEntry(FrozenModel):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
-    format: Literal[1, 2, 3, 4, 5, 6] = LATEST
+    format: Literal[1, 2, 3, 4, 5, 6, 7] = LATEST
     """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
     `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files, 4 no `state`, `left`,
-    `last` nor files in `hunks`, 5 no evidence in the circumstances."""
+    `last` nor files in `hunks`, 5 no evidence in the circumstances, 6 no recipe."""
     number: int
     """From 1, in the workspace."""
     before: str
@@ -78,6 +80,8 @@ class DecisionRecordEntry(FrozenModel):
     origin: Origin
     ignored: tuple[IgnoredPath, ...] = ()
     """What the command that proposed it had written, besides and unreviewed, of what git ignores."""
+    recipe: CommandRecipe | None = None
+    """The command that made all of it; `reproduced` is 0 unless a second run gave exactly what was decided on."""
     decision: str
     files: tuple[RecordedFile, ...] = ()
     hunks: RecordedHunks = RecordedHunks()
@@ -92,6 +96,19 @@ class DecisionRecordEntry(FrozenModel):
     """`proposal_hash` of the proposal after it."""
     last: str = ""
     """`decision_hash` of it, with all that is kept with the proposal."""
+
+    @property
+    def recipe_words(self) -> str:
+        """Return `command make fmt on tree 1a2b3c, reproduced, 3 of 412 files seen`; empty without a command."""
+        if self.recipe is None:
+            return ""
+        tree = f" on tree {self.recipe.tree[:_TREE_DIGITS]}" if self.recipe.tree else ""
+        again = "reproduced" if self.recipe.reproduced else "not reproduced"
+        seen = ""
+        if self.circumstances.unseen_lines is not None:
+            files = plural(len(self.files), "file")
+            seen = f", {len(self.files) - len(self.circumstances.unseen_files):,} of {files} seen"
+        return f"command {self.recipe.command}{tree}, {again}{seen}"
 
     @property
     def writes(self) -> bool:
@@ -110,7 +127,7 @@ class RecordingStore(ProposalStore, Protocol):
 class EventRecordEntry(FrozenModel):
     """Record entry for the event of a decision, which its session's log, doors and exports show."""
 
-    format: Literal[5, 6] = LATEST
+    format: Literal[5, 6, 7] = LATEST
     kind: Literal["event"] = "event"
     number: int
     """From 1, in the workspace, among entries of both kinds."""
@@ -181,6 +198,7 @@ def make_entry(
         content=content_hash(proposed),
         origin=decided.origin,
         ignored=decided.ignored,
+        recipe=_recorded_recipe(proposed),
         decision=last.decision,
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)
@@ -193,6 +211,13 @@ def make_entry(
         left=proposal_hash(decided),
         last=decision_hash(last),
     )
+
+
+def _recorded_recipe(proposed: Proposal) -> CommandRecipe | None:
+    """Return the command of what was decided on; with `reproduced` only if that holds for its present revision."""
+    if proposed.recipe is None or proposed.is_reproduced:
+        return proposed.recipe
+    return proposed.recipe.model_copy(update={"reproduced": 0})
 
 
 def proposal_hash(proposal: Proposal) -> str:

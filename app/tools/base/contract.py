@@ -12,6 +12,7 @@ from app.conversation.todos import Todo
 from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.models import EditReport
+from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
@@ -204,7 +205,7 @@ class DraftPort(Protocol):
         """Return all files over the disk, pending or of this draft, by path; None for deleted ones."""
         ...
 
-    def take_changes(self, changes: Sequence[PathChange]) -> EditReport:
+    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add the files that a command has changed."""
         ...
 

@@ -9,6 +9,7 @@ from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import size_words
 from app.proposals.values.models import EditReport
+from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
 from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
@@ -53,7 +54,7 @@ async def handle_changes(
             notes.append(f"[{who} {size} thrown away; nothing was staged]")
             notes.append(format_paths("not kept", found.unsupported))
             return _told(output, notes, f"{size} thrown away"), []
-    changes, left_out = await asyncio.to_thread(_read, run, found)
+    changes, left_out = await asyncio.to_thread(read_changes, run, found)
     notes.append(format_paths("not kept", (*found.unsupported, *left_out)))
     return _told(output, notes, ""), changes
 
@@ -97,17 +98,24 @@ def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 async def stage_changes(
-    context: ToolContext, output: ToolOutput, changes: list[PathChange], command: str, *, put_back: bool
+    context: ToolContext,
+    output: ToolOutput,
+    changes: list[PathChange],
+    command: str,
+    *,
+    put_back: bool,
+    recipe: CommandRecipe | None = None,
 ) -> ToolOutput:
     """Stage a command's changes, and describe them.
 
     Args:
         put_back: It has run on the user's files.
+        recipe: What it takes to run it again; None if it can't be.
 
     Raises:
         ToolError: It can't be staged; nothing was.
     """
-    report = await _taken(context, changes)
+    report = await _taken(context, changes, recipe)
     if not context.draft.summaries:
         context.draft.summaries.append(command_summary(command))
     # What was moved is one file.
@@ -148,8 +156,8 @@ def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
     )
 
 
-async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
-    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take_changes, changes))
+async def _taken(context: ToolContext, changes: list[PathChange], recipe: CommandRecipe | None) -> EditReport:
+    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take_changes, changes, recipe))
     with refusals_as_tool_errors():
         try:
             return await asyncio.shield(work)
@@ -160,7 +168,7 @@ async def _taken(context: ToolContext, changes: list[PathChange]) -> EditReport:
             raise
 
 
-def _read(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
+def read_changes(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
     """Return the changes with their contents, and the unreadable ones with reasons."""
     changes: list[PathChange] = []
     left_out: list[str] = []

@@ -1,15 +1,17 @@
 """`run_command`: a shell command, after the user has allowed exactly this one."""
 
 import asyncio
+import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
 from app.sandbox.process import ProcessResult, StartFailed
 from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
@@ -93,7 +95,10 @@ class RunCommand(Tool):
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            output = await stage_changes(context, output, changes, arguments.command, put_back=in_place)
+            recipe = None if in_place else _recipe(arguments, folder, sandbox.permissions.variables)
+            output = await stage_changes(
+                context, output, changes, arguments.command, put_back=in_place, recipe=recipe
+            )
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
@@ -102,7 +107,7 @@ class RunCommand(Tool):
         self, run: SandboxRun, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
     ) -> tuple[ToolOutput, list[PathChange]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
-        program = [*_shell(context.workspace.root), arguments.command]
+        program = [*command_shell(context.workspace.root), arguments.command]
         printed = _Printed(context)
         try:
             ended = await run.execute(program, folder=folder, seconds=limit, output=printed.take)
@@ -162,7 +167,19 @@ def _check_folder(context: ToolContext, folder: str) -> None:
         raise ToolError(f"{folder} is not a folder on disk." if kind != "missing" else f"{folder} does not exist.")
 
 
-def _shell(root: Path) -> list[str]:
+def _recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str]) -> CommandRecipe:
+    """Return what it takes to run the command again; the sandbox has run, so that its modules are loaded."""
+    from app.sandbox.environment import environment_digest
+
+    return CommandRecipe(
+        command=arguments.command,
+        folder=folder,
+        seconds=arguments.timeout_seconds or DEFAULT_SECONDS,
+        environment=environment_digest(os.environ, variables),
+    )
+
+
+def command_shell(root: Path) -> list[str]:
     """Return bash, since models write for it, else the system's shell; never one inside the workspace."""
     bash = shutil.which("bash")
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):

@@ -455,6 +455,25 @@ class ReviewActions:
             path, unsaved = "", None
         self._say(f"The conflicts of {name} are resolved; {self._key('approve')} writes it.")
 
+    async def reproduce(self, proposal_id: str) -> None:
+        """Run the command of a proposal again and show what came of it; without a proposal, nothing runs any more."""
+        from app.automation.recipe_runner import NotReproducible
+
+        self._review.begin_reproduction(proposal_id)
+        if not proposal_id:
+            return
+        try:
+            recipes = await asyncio.to_thread(lambda: self._runtime.recipes)
+            found = await recipes.reproduce(proposal_id)
+        except NotReproducible as error:
+            self._say(f"Not run again: {error}.", problem=True)
+        else:
+            self._review.set_reproduction(found)
+            await self._session.open_session.publish_proposal_changes()
+        finally:
+            if self._review.state.running_again == proposal_id:
+                self._review.begin_reproduction("")
+
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()

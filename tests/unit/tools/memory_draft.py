@@ -9,6 +9,7 @@ from typing import Any
 from app.proposals.locate.matching import Replacement
 from app.proposals.patch.parts import named_paths
 from app.proposals.patch.patching import scan_patch
+from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
 from app.sandbox.sandbox import Sandbox
@@ -107,7 +108,7 @@ class MemoryDraft:
     def pending_files(self) -> dict[str, Leaf | None]:
         return {path: None if data is None else Leaf(data, 0o644) for path, data in self.held.items()}
 
-    def take_changes(self, changes: Sequence[PathChange]) -> Report:
+    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> Report:
         for change in changes:
             self.held[change.path] = None if change.after is None else change.after.data
         return Report(tuple(Stat(change.path, "edit", 1, 1) for change in changes))

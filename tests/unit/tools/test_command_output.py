@@ -263,7 +263,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
 async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(allowed: Bench) -> None:
     entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.take_changes
 
-    def slow(changes: Sequence[PathChange]) -> Report:
+    def slow(changes: Sequence[PathChange], recipe: object) -> Report:
         entered.set()
         leave.wait(10)
         report: Report = take(changes)

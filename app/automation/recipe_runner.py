@@ -1,0 +1,134 @@
+"""Runs the command of a proposal again on a fresh layer, and compares what it gives byte for byte."""
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from app.automation.check_runner import CheckRunner, checks_unavailable_reason
+from app.automation.reproduction import Reproduction
+from app.proposals.files.filesystem import file_version
+from app.proposals.proposal_service import ProposalService
+from app.proposals.values.models import HunkState, Proposal
+from app.proposals.values.origin import CommandRecipe
+from app.sandbox.captured_changes import PathChange, Pending
+from app.sandbox.environment import environment_digest
+from app.sandbox.process import StartFailed
+from app.sandbox.sandbox import Sandbox
+from app.tools.command.command_outcome import read_changes
+from app.tools.command.run_command import command_shell
+
+_Results = Mapping[str, tuple[str, int] | None]
+"""SHA-256 and mode by path, None for a removed path."""
+
+
+class NotReproducible(Exception):
+    """The command can't be run again; one line says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The changes of one run."""
+
+    code: int
+    changes: Sequence[PathChange]
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeRunner:
+    """Runs recipes of waiting proposals, one at a time and behind checks.
+
+    Args:
+        checks: Gives runs their turn and their sandbox.
+        service: Has the proposals.
+        tree_id: Gives the id of the workspace's tree under pending changes; blocks.
+    """
+
+    checks: CheckRunner
+    service: ProposalService
+    tree_id: Callable[[Pending], str]
+
+    async def reproduce(self, proposal_id: str) -> Reproduction:
+        """Run the command of a waiting proposal again, on the files as they are without the proposal.
+
+        If it gives the same, that is stored with the proposal. If it does not, and the files are not those of the
+        first run, its result takes the place of the proposal's, which is merged no more.
+
+        Raises:
+            NotReproducible: there is no single command, or it can't be run here.
+            ProposalError: it waits no more, has changed while the command ran, or nothing is left of it.
+            OSError: the workspace can't be read.
+        """
+        proposal = self.service.get(proposal_id)
+        recipe = _recipe_of(proposal)
+        below = await asyncio.to_thread(self.service.overlay_below, proposal_id)
+        tree = await asyncio.to_thread(self.tree_id, below)
+
+        async def run(sandbox: Sandbox, root: Path) -> _Run:
+            return await _run(sandbox, root, recipe, below)
+
+        environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
+        ran = await self.checks.run_at_low_priority(run)
+        if await asyncio.to_thread(self.tree_id, below) != tree:
+            raise NotReproducible("files changed while the command ran; run it again")
+        got = {each.path: _result(each) for each in ran.changes}
+        wanted = _results_of(proposal)
+        differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
+        found = Reproduction(
+            proposal_id, proposal.revision, recipe, "same", len(got), differing, environment == recipe.environment
+        )
+        if not differing:
+            await asyncio.to_thread(self.service.mark_reproduced, proposal_id, proposal.revision)
+            return found
+        if tree == recipe.tree:
+            return replace(found, outcome="differs")
+        moved = recipe.model_copy(update={"tree": tree, "environment": environment, "reproduced": 0})
+        after = await asyncio.to_thread(
+            self.service.replace_changes, proposal_id, proposal.revision, ran.changes, moved
+        )
+        return replace(found, outcome="replaced", revision=after.revision, recipe=moved)
+
+
+def _recipe_of(proposal: Proposal) -> CommandRecipe:
+    if proposal.recipe is None:
+        raise NotReproducible(f"{proposal.id} was not made by one command alone")
+    if not proposal.state.is_pending:
+        raise NotReproducible(f"{proposal.id} does not wait for a decision")
+    states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
+    if states != {HunkState.PENDING}:
+        raise NotReproducible(f"{proposal.id} is decided in part; only a whole proposal can be compared")
+    return proposal.recipe
+
+
+async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pending) -> _Run:
+    if reason := await checks_unavailable_reason(sandbox):
+        raise NotReproducible(reason.replace("checks need", "running it again needs"))
+    program = [*command_shell(root), recipe.command]
+    try:
+        async with sandbox.open(below) as run:
+            ended = await run.execute(program, folder=recipe.folder, seconds=recipe.seconds, output=lambda data: None)
+            if ended.timed_out or ended.limit:
+                raise NotReproducible(f"the command was stopped: {ended.limit or 'its time limit'}")
+            found = await run.changes()
+            changes, left_out = await asyncio.to_thread(read_changes, run, found)
+    except StartFailed as error:
+        raise NotReproducible(f"the command could not be started: {error}") from error
+    if left_out:
+        raise NotReproducible(f"{left_out[0]}")
+    return _Run(ended.code, changes)
+
+
+def _result(change: PathChange) -> tuple[str, int] | None:
+    after = change.after
+    return None if after is None else (file_version(after.data, after.mode).sha256, after.mode)
+
+
+def _results_of(proposal: Proposal) -> _Results:
+    """Return what an approval would leave at each path of a proposal."""
+    found: dict[str, tuple[str, int] | None] = {}
+    for change in proposal.files:
+        if change.old_path:
+            found.setdefault(change.old_path, None)
+        found[change.path] = None if change.result is None else (change.result.sha256, change.result.mode)
+    return found

@@ -1,0 +1,96 @@
+"""A proposal that one command made is made again on a layer of its own, and compared byte for byte."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.commands.test_commands import Run, document, signoff, workspace
+from tests.wire.server import WireServer
+
+__all__ = ["signoff", "workspace"]
+pytestmark = pytest.mark.layer
+UPPER = "for f in a b c; do tr a-z A-Z < $f.txt > $f.new && mv $f.new $f.txt; done"
+FOLDER = {"a.txt": "one\n", "b.txt": "two\n", "c.txt": "three\n"}
+
+
+def stage_command(signoff: Run, workspace: Path, command: str, *, folder: str | None = None) -> str:
+    """Have the model run a command that changes files; return the id of its proposal."""
+    for name, text in FOLDER.items():
+        (workspace / name).write_text(text)
+    with WireServer() as server:
+        server.call("run_command", {"command": command} | ({"folder": folder} if folder else {}))
+        server.say("Done.")
+        words = ("--base-url", server.base_url, "--model", "m", "--commands", "allow")
+        (name,) = document(signoff("run", "run it", "--json", *words))["proposals"]
+    return str(name)
+
+
+def test_the_same_bytes_are_said_and_recorded_with_the_decision(signoff: Run, workspace: Path) -> None:
+    name = stage_command(signoff, workspace, UPPER)
+    done = signoff("reproduce", name)
+    assert (done.returncode, done.stdout) == (0, f"{name}: same 3 files, byte for byte\n")
+    assert (workspace / "a.txt").read_text() == "one\n", "nothing is written by it"
+    assert signoff("approve", name).returncode == 0
+    assert (workspace / "c.txt").read_text() == "THREE\n"
+    (decision,) = document(signoff("log", "--json"))
+    assert decision["recipe"]["command"] == UPPER and decision["recipe"]["reproduced"] == 1
+    assert len(decision["recipe"]["tree"]) in (40, 64)
+    assert f"(command {UPPER} on tree {decision['recipe']['tree'][:12]}, reproduced)" in signoff("log").stdout
+    assert signoff("log", "--verify").returncode == 0
+
+
+def test_a_command_that_gives_something_else_each_time_is_named_with_its_files(signoff: Run, workspace: Path) -> None:
+    name = stage_command(signoff, workspace, "echo fixed > a.txt; head -c 9 /dev/urandom | base64 > b.txt")
+    done = signoff("reproduce", name, "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["outcome"], told["files"], told["differing"]) == (1, "differs", 2, ["b.txt"])
+    assert signoff("approve", name).returncode == 0
+    (decision,) = document(signoff("log", "--json"))
+    assert decision["recipe"]["reproduced"] == 0
+    assert ", not reproduced" in signoff("log").stdout
+
+
+def test_on_moved_files_it_is_run_again_in_place_of_a_merge(signoff: Run, workspace: Path) -> None:
+    name = stage_command(signoff, workspace, "tr a-z A-Z < a.txt > a.new && mv a.new a.txt")
+    (workspace / "a.txt").write_text("one more\n")
+    (before,) = json.loads(signoff("proposals", "--json").stdout)
+    assert before["state"] == "stale"
+    told = json.loads(signoff("reproduce", name, "--json").stdout)
+    assert (told["outcome"], told["differing"], told["revision"]) == ("replaced", ["a.txt"], 2)
+    assert "+ONE MORE\n" in signoff("show", name).stdout
+    done = signoff("reproduce", name)
+    assert (done.returncode, done.stdout) == (0, f"{name}: same 1 file, byte for byte\n")
+    assert signoff("approve", name).returncode == 0
+    assert (workspace / "a.txt").read_text() == "ONE MORE\n"
+
+
+def test_files_that_move_after_it_take_the_word_back(signoff: Run, workspace: Path) -> None:
+    (workspace / "long.txt").write_text("".join(f"line {number}\n" for number in range(40)))
+    name = stage_command(signoff, workspace, "sed -i 's/line 3$/LINE 3/' long.txt")
+    assert signoff("reproduce", name).returncode == 0
+    (workspace / "long.txt").write_text((workspace / "long.txt").read_text() + "mine\n")
+    assert signoff("show", name).returncode == 0
+    assert signoff("approve", name).returncode == 0
+    (decision,) = document(signoff("log", "--json"))
+    assert decision["recipe"]["reproduced"] == 0, "what was approved is a merge that no run gave"
+
+
+def test_modes_links_removed_and_moved_files_are_compared_too(signoff: Run, workspace: Path) -> None:
+    command = "chmod 755 a.txt; ln -s a.txt link; rm b.txt; mv c.txt d.txt; mkdir sub; printf '\\0\\1' > sub/e.bin"
+    name = stage_command(signoff, workspace, command)
+    assert signoff("reproduce", name).stdout == f"{name}: same 6 files, byte for byte\n"
+
+
+def test_what_no_single_command_made_can_not_be_reproduced(signoff: Run, workspace: Path) -> None:
+    for name, text in FOLDER.items():
+        (workspace / name).write_text(text)
+    with WireServer() as server:
+        both = [("run_command", {"command": f"echo {name} > {name}.txt"}) for name in "ab"]
+        server.turn(calls=both)
+        server.say("Done.")
+        words = ("--base-url", server.base_url, "--model", "m", "--commands", "allow")
+        (name,) = document(signoff("run", "run it", "--json", *words))["proposals"]
+    done = signoff("reproduce", name)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"signoff: Nothing was compared: {name} was not made by one command alone.\n"

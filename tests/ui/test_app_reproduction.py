@@ -1,0 +1,78 @@
+"""The command that made a proposal is run again from the review, and what was not seen is asked about as one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.runtime.review_report import as_markdown, make_report
+from app.storage.record_store import RecordStore
+from tests.ui.running_app import Running, running
+from tests.wire.server import WireServer
+
+pytestmark = pytest.mark.layer
+MANY = "for n in $(seq 1 9); do seq 1 400 > made$n.txt; done"
+SAME = "same 9 files, byte for byte"
+
+
+async def stage_command(run: Running, server: WireServer, command: str) -> None:
+    """Have the model run a command that the user allows, and wait for its proposal."""
+    server.call("run_command", {"command": command})
+    server.say("It ran.")
+    await run.write("run it")
+    await run.pilot.press("enter")
+    await run.see("Needs your permission")
+    await run.review()
+    await run.pilot.press("y")
+    await run.until(lambda: run.proposals, "the proposal")
+    await run.settled()
+
+
+@pytest.mark.parametrize("size", [(160, 45), (60, 30)])
+async def test_unseen_files_of_a_reproduced_command_are_asked_about_as_one(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await stage_command(run, server, MANY)
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.see(SAME)
+        await run.review()
+        await run.pilot.press("y")
+        await run.see("gave twice,", "byte for byte. Approve?")
+        root = run.runtime.workspace.root
+        assert not (root / "made1.txt").exists()
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: (root / "made9.txt").exists(), "the approval")
+        (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
+        assert entry.recipe is not None and (entry.recipe.command, entry.recipe.reproduced) == (MANY, 1)
+        seen = 9 - len(entry.circumstances.unseen_files)
+        assert f"reproduced, {seen} of 9 files seen" in as_markdown(make_report(run.runtime, "P1"))
+        assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
+        assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
+
+
+async def test_a_second_run_can_be_ended_and_begun_anew(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage_command(run, server, "test -e slow && sleep 60; seq 1 400 > made.txt")
+        (run.runtime.workspace.root / "slow").touch()
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.see("its command runs again")
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.until(lambda: "its command runs again" not in run.text, "the end of it")
+        (run.runtime.workspace.root / "slow").unlink()
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.see("same 1 file, byte for byte")
+
+
+async def test_differing_files_are_named_and_nothing_is_called_reproduced(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage_command(run, server, "head -c 9 /dev/urandom | base64 > made.txt")
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.see("not the same: 1 file differs (made.txt)")
+        assert not run.proposals[0].is_reproduced
