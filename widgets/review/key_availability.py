@@ -29,7 +29,7 @@ class GracePeriod:
         self.why = CHANGED
         """Why it is not open, and what to do, if it isn't."""
 
-    def watch(self, subject: Hashable) -> bool:
+    def set_subject(self, subject: Hashable) -> bool:
         """Set the subject of the next decision; return whether it is new."""
         if subject == self._subject:
             return False
@@ -182,7 +182,9 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
 def _has_findings(state: ReviewState) -> bool:
     """Return whether checks oppose the shown proposal, or no test notices one of its hunks."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
-    return (checked is not None and bool(checked.new_failures)) or (evidence is not None and bool(evidence.unheld))
+    return (checked is not None and bool(checked.new_failures)) or (
+        evidence is not None and bool(evidence.unheld_hunks)
+    )
 
 
 def _has_something(action: str, state: ReviewState) -> bool:
