@@ -25,7 +25,7 @@ _free = threading.Event()
 _free.set()
 
 
-def give_way() -> None:
+def yield_to_event_loop() -> None:
     """Wait while the loop is at work; for threads, between two pieces of work of a millisecond or less."""
     _wait_for_loop(_PATIENCE)
 
@@ -35,10 +35,10 @@ def _wait_for_loop(patience: float) -> None:
         _free.wait(patience)
 
 
-def giving_way(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
     """Yield the items, each once the event loop has had its turn."""
     for piece in pieces:
-        give_way()
+        yield_to_event_loop()
         yield piece
 
 
@@ -50,7 +50,7 @@ class _GivesWay(MetaPathFinder):
         _wait_for_loop(_IMPORT_PATIENCE)
 
 
-def make_imports_give_way() -> None:
+def make_imports_cooperative() -> None:
     """Have imports on threads wait, before each module, while the loop is at work.
 
     What a thread may be importing, the loop should not import: it would wait for that thread.
@@ -58,7 +58,7 @@ def make_imports_give_way() -> None:
     sys.meta_path.insert(0, _GivesWay())
 
 
-class WatchedSelector(selectors.DefaultSelector):
+class IdleTrackingSelector(selectors.DefaultSelector):
     """Selector of the event loop that has the right of way: tells when the loop waits for work."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, SecretStr
 from pydantic_core import PydanticUndefined
 
-from app.cli.argument_parser import app_parser, command_parser
+from app.cli.argument_parser import make_app_parser, make_command_parser
 from app.config.settings import ENVIRONMENT, NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, Settings
 
 HERE = Path(__file__).resolve().parent
@@ -127,8 +127,8 @@ def default_of(field: Any) -> str:
 
 def command_line() -> str:
     """Return the options of the app and a section for each command."""
-    parts = ["## `signoff`", "Opens the app.", *arguments_of(app_parser(), common=())]
-    commands = next(action for action in command_parser()._actions if isinstance(action.choices, dict))
+    parts = ["## `signoff`", "Opens the app.", *arguments_of(make_app_parser(), common=())]
+    commands = next(action for action in make_command_parser()._actions if isinstance(action.choices, dict))
     parts += [
         "## Options of most commands",
         "`--json`: one JSON document on standard output. `--workspace FOLDER`: the "

@@ -21,14 +21,14 @@ from app.conversation.payload.compaction_plan import (
     Prune,
     Summarise,
     Truncate,
-    budget_for,
     event_tokens,
+    make_context_budget,
+    make_summary_payload,
     plan_compaction,
-    summary_payload,
 )
-from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
 from app.conversation.payload.token_count import TokenMeter
-from app.images.image import quoted_names
+from app.images.image import quote_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.types import Completed, Payload, Usage
 
@@ -59,14 +59,14 @@ class ContextUse:
                 self._since += event_tokens(event)
 
 
-class ContextKeeper:
+class ContextCompactor:
     """Measures the context of one session and makes room in it."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._meter = log.attach(TokenMeter())
         self._use = log.attach(ContextUse(self._meter))
-        self.project = KeptProjection().project
+        self.project = CachedProjection().project
         """The payload of the next request; the log of the session is the only one that it is to be given."""
 
     @property
@@ -96,7 +96,7 @@ class ContextKeeper:
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, facts)))
-        budget = budget_for(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
+        budget = make_context_budget(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
         while budget is not None:
             step = await asyncio.to_thread(plan_compaction, tuple(self._log.events), budget, summarise=summarise)
@@ -141,7 +141,7 @@ class ContextKeeper:
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
             await self._log.append(
-                Notice(text=f"Left out to make room: {quoted_names(images)}. Attach it again if the model needs it.")
+                Notice(text=f"Left out to make room: {quote_names(images)}. Attach it again if the model needs it.")
             )
 
     async def _summary(
@@ -151,7 +151,9 @@ class ContextKeeper:
         events = tuple(self._log.events)
         text, usage = "", None
         try:
-            async for update in model.stream(lambda profile: summary_payload(events, step, budget, profile, facts)):
+            async for update in model.stream(
+                lambda profile: make_summary_payload(events, step, budget, profile, facts)
+            ):
                 if isinstance(update, Completed) and not update.truncated and not update.calls:
                     text, usage = update.text.strip(), update.usage
         except RequestError:

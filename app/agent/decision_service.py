@@ -74,7 +74,7 @@ def decision_event(
     )
 
 
-def not_recorded_message(result: DecisionResult, error: Exception) -> NotRecorded:
+def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRecorded:
     """Return the message for a decision that was carried out but could not be recorded."""
     proposal = result.proposal
     files = {
@@ -105,7 +105,7 @@ def owner_session(proposal: Proposal, here: str = "") -> str:
     return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
 
 
-def change_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
+def changed_proposal_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
     """Return what a decision or the disk changed in other proposals, by the session in which it is to be recorded."""
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
@@ -114,7 +114,7 @@ def change_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list
     return by_owner
 
 
-def delivery_note(event: ProposalDecided, other: "OtherSession") -> Notice:
+def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Tell the user where a decision on another session's or another agent's proposal was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
         hears = "reads your words" if has_feedback(event) else "is told"

@@ -35,7 +35,7 @@ from app.conversation.payload.missing_results import (
     AFTER_QUESTION,
     REFUSED,
     TRUNCATED,
-    malformed_reason,
+    malformed_call_reason,
 )
 from app.llm.values.address import host_and_port
 from app.llm.values.types import ReceivedCall
@@ -220,7 +220,7 @@ class Executor:
             )
         )
 
-    def cut_off_results(self, calls: Sequence[ToolCall]) -> list[Event]:
+    def truncated_call_results(self, calls: Sequence[ToolCall]) -> list[Event]:
         """Return the results to record for the calls of a truncated response.
 
         None of them runs, but a question that came whole is put to the user: the first one, if there are several.
@@ -240,7 +240,7 @@ class Executor:
 
     def _question_in(self, call: ReceivedCall) -> object | None:
         tool = self.tools.get(call.name)
-        if tool is None or tool.kind != "ask" or call.arguments is None or malformed_reason(call):
+        if tool is None or tool.kind != "ask" or call.arguments is None or malformed_call_reason(call):
             return None
         with suppress(ToolError):
             return self.tools.parse(call.name, call.arguments)
@@ -274,8 +274,8 @@ class Executor:
         if interrupter.is_stopped:
             await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
-        if call.arguments is None or malformed_reason(call):
-            await self._record(progress, call, CallOutcome.INVALID, malformed_reason(call), "malformed call")
+        if call.arguments is None or malformed_call_reason(call):
+            await self._record(progress, call, CallOutcome.INVALID, malformed_call_reason(call), "malformed call")
             return
         tool = await self._find_tool(call, progress, interrupter)
         if tool is None:

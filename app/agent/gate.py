@@ -22,7 +22,7 @@ from app.conversation.events import (
 )
 
 
-class UnansweredFeedback:
+class UnansweredDenials:
     """Fold that keeps the denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:
@@ -104,12 +104,12 @@ class Gate:
         return max(0, self.policy.staging_steps - len(self._staged))
 
     @property
-    def staged(self) -> tuple[str, ...]:
+    def staged_proposals(self) -> tuple[str, ...]:
         """Return the proposals that this turn has staged, one per staging step."""
         return tuple(self._staged)
 
     @property
-    def paths(self) -> tuple[str, ...]:
+    def staged_paths(self) -> tuple[str, ...]:
         """Return the files of those proposals."""
         return tuple(dict.fromkeys(self._paths))
 

@@ -301,7 +301,7 @@ class _Known:
         self.gone = taken_back and not self.waits and not self.parted
 
 
-class FilesSeen:
+class FileVersionsSeen:
     """Fold that keeps, for each file that the model has read, the versions from which its content may derive.
 
     One is enough for a file that was read. Once an edit of it is staged, lines come from what it was before or from
@@ -318,9 +318,9 @@ class FilesSeen:
         # Of a file that it wrote without having read it, and that was denied, the model knows nothing.
         return {path: versions for path, versions in candidates if versions}
 
-    def with_events(self, events: Sequence[Event]) -> "FilesSeen":
+    def after_events(self, events: Sequence[Event]) -> "FileVersionsSeen":
         """Return the versions that the model will know once these events are recorded."""
-        ahead = FilesSeen()
+        ahead = FileVersionsSeen()
         ahead._files = {path: [replace(each) for each in known] for path, known in self._files.items()}
         for event in events:
             ahead.apply(event)
@@ -388,7 +388,7 @@ def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class GateBriefing:
+class TurnBriefing:
     """Composes the interventions at the start of a turn."""
 
     def __init__(
@@ -403,7 +403,7 @@ class GateBriefing:
         self._session_id = session_id
         self._pending = pending
         self._planning = planning
-        self._seen = log.attach(FilesSeen())
+        self._seen = log.attach(FileVersionsSeen())
 
     async def compose(self, opening: Sequence[Event]) -> list[Intervention]:
         """The interventions at the beginning of a turn.
@@ -412,11 +412,11 @@ class GateBriefing:
             opening: what the user did that begins it, which is recorded together with them.
         """
         waiting = await asyncio.to_thread(self._service.pending)
-        changed = await asyncio.to_thread(self._changed, self._seen.with_events(opening).versions)
+        changed = await asyncio.to_thread(self._changed, self._seen.after_events(opening).versions)
         found = (
             planning_instruction() if self._planning() else None,
             pending_note(waiting),
-            repeated_denials_note(self._pending.denials_with(opening)),
+            repeated_denials_note(self._pending.denials_after(opening)),
             files_changed_note(changed),
         )
         return [intervention for intervention in found if intervention is not None]

@@ -16,7 +16,7 @@ from app.tools.base.contract import Confirmation, ConfirmationAnswer, Permission
 Form = CommandForm | ToolForm
 
 
-class FormStore(Protocol):
+class AllowedFormStore(Protocol):
     """Port to the permanently allowed forms; blocks."""
 
     def forms(self) -> Sequence[str]:
@@ -28,19 +28,19 @@ class FormStore(Protocol):
         ...
 
 
-class Allowances:
+class GrantedPermissions:
     """The permissions of one session.
 
     Args:
         store: Holds what is allowed for good; without one nothing ever is.
     """
 
-    def __init__(self, store: FormStore | None = None) -> None:
+    def __init__(self, store: AllowedFormStore | None = None) -> None:
         self._store = store
         self._same: set[Confirmation] = set()
         self._forms: list[Form] = []
 
-    async def covering(self, confirmation: Confirmation) -> str:
+    async def describe_covering(self, confirmation: Confirmation) -> str:
         """Return in words the earlier permission that covers this; empty if it must be asked."""
         if confirmation.kind in ("changes", "ignored"):
             return ""
@@ -88,7 +88,7 @@ class _Open:
 class PermissionRequests:
     """Open permission requests of tools. Words given with a refusal are recorded as the user's; no tool gets them."""
 
-    def __init__(self, publish: Callable[[Update], None], allowances: Allowances, log: EventLog) -> None:
+    def __init__(self, publish: Callable[[Update], None], allowances: GrantedPermissions, log: EventLog) -> None:
         self._publish = publish
         self._allowances = allowances
         self._log = log
@@ -129,7 +129,7 @@ class PermissionRequests:
 
     async def _covered(self, confirmation: Confirmation) -> str:
         try:
-            return await self._allowances.covering(confirmation)
+            return await self._allowances.describe_covering(confirmation)
         except Exception as error:
             self._publish(
                 SessionFailed(f"What is allowed in this project could not be read, so you are asked: {error}")
@@ -140,10 +140,10 @@ class PermissionRequests:
         """Take the user's answer; a request that is no longer open is ignored."""
         if (waiting := self._open.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
-                self._log.defer(_denied(waiting, answer.feedback))
+                self._log.append_with_next(_denied(waiting, answer.feedback))
             waiting.answer.set_result(replace(answer, feedback=""))
 
-    def withdraw(self) -> None:
+    def withdraw_all(self) -> None:
         """Withdraw all requests: the turn is over."""
         for waiting in self._open.values():
             if not waiting.answer.done():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
-from app.agent.permission_requests import FormStore
+from app.agent.permission_requests import AllowedFormStore
 from app.conversation.events import Event
 from app.conversation.log import EventSink
 from app.llm.values.profile import Profile
@@ -43,7 +43,7 @@ class ModelPort(Protocol):
         """Return the client for a turn with another model or effort; empty values keep the current ones."""
         ...
 
-    def isolated(self) -> AbstractAsyncContextManager["ModelPort"]:
+    def open_isolated(self) -> AbstractAsyncContextManager["ModelPort"]:
         """Return a client for the same model that tries once, and does not pass on what it learns."""
         ...
 
@@ -108,7 +108,7 @@ class SessionPorts:
     """Gives the bytes of an image by their SHA-256; raises KeyError."""
     keep: Callable[[Sequence[bytes]], object] = lambda contents: None
     """Keeps the bytes of images; raises StorageError."""
-    allowed: FormStore | None = None
+    allowed: AllowedFormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
     asked: Callable[[str], Sequence[Event]] = lambda proposal: ()
     """The side questions on a proposal and their answers, in whichever session they were asked."""

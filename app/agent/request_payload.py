@@ -12,7 +12,7 @@ from app.agent.ports import ModelPort
 from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
 from app.conversation.payload.attached import unsent_reason
 from app.conversation.payload.projection import PayloadInputs
-from app.images.image import Image, excess_positions, quoted_names
+from app.images.image import Image, positions_over_limit, quote_names
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -55,7 +55,7 @@ class ImageContents:
             for image in reversed(images)
             if not unsent_reason(image, profile, of_tool=number in self._of_tools)
         ]
-        excess = set(excess_positions(newest_first))
+        excess = set(positions_over_limit(newest_first))
         wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}
         missing = wanted - self._encoded.keys()
         kept = {name: data for name, data in self._encoded.items() if name in wanted}
@@ -76,9 +76,9 @@ class ImageContents:
         return found
 
 
-def unseen_notice(images: Sequence[Image], model: str) -> Notice:
+def unseen_images_notice(images: Sequence[Image], model: str) -> Notice:
     """Tell the user that a model does not see the images that they attached."""
-    names = quoted_names(images)
+    names = quote_names(images)
     text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
     return Notice(text=text, level="warning")
 
@@ -102,7 +102,7 @@ class PreparedRequest:
             self._made = profile, self._make(profile)
         return self._made[1]
 
-    def build(self, profile: Profile) -> Payload:
+    def build_for_sending(self, profile: Profile) -> Payload:
         """Return the payload for a profile, as it goes out now."""
         payload = self.payload(profile)
         self._sent(SentRequest(self._model, profile, payload))
@@ -118,7 +118,7 @@ class RequestFactory:
         self._system_prompt = system_prompt
         self.last_sent: SentRequest | None = None
 
-    async def inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
+    async def payload_inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
         """Return the inputs of a payload besides the log and the profile."""
         prompt = self._system_prompt()
         images = await self._images.load(model.profile)

@@ -1,48 +1,48 @@
 """One conversation in one workspace: takes what the user does, runs turns, and tells its subscribers.
 
 Nothing here decides what the model does next (the ladder does), nor what goes over the wire (the projection
-does), nor when a turn may begin (`Turns` does). A session belongs to one event loop; its proposal service works on
-threads.
+does), nor when a turn may begin (`TurnRunner` does). A session belongs to one event loop; its proposal service works
+on threads.
 """
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from app.agent.context import ContextKeeper
+from app.agent.context import ContextCompactor
 from app.agent.decision_service import (
     DecisionService,
-    change_events,
-    delivery_note,
+    changed_proposal_events,
+    delivery_notice,
     has_feedback,
-    not_recorded_message,
     owner_session,
+    unrecorded_decision_error,
 )
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.interventions import GateBriefing
-from app.agent.permission_requests import Allowances, PermissionRequests
+from app.agent.interventions import TurnBriefing
+from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
-from app.agent.request_payload import ImageContents, RequestFactory, unseen_notice
+from app.agent.request_payload import ImageContents, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestions
 from app.agent.turn import ConversationState, Turn
-from app.agent.turns import Turns
+from app.agent.turns import TurnRunner
 from app.agent.updates import (
+    EventRecorded,
     GateChanged,
     Phase,
     PhaseChanged,
     ProposalsChanged,
     QueueChanged,
-    Recorded,
     SessionFailed,
     Update,
 )
 from app.conversation.events import (
     AssistantMessage,
+    CommandInvocation,
     Compacted,
     Event,
-    Invocation,
     MessageQueued,
     Notice,
     ProposalDecided,
@@ -71,7 +71,7 @@ class UpdatePublisher:
         self._shown = gate.is_closed
 
     def apply(self, event: Event) -> None:
-        self._publish(Recorded(event))
+        self._publish(EventRecorded(event))
         self.check_gate()
         if isinstance(event, MessageQueued | QueueTaken):
             self._publish(QueueChanged(self._queue()))
@@ -108,12 +108,12 @@ class Session(DecisionService):
         self.log = EventLog(ports.sink, events)
         self.gate = self.log.attach(Gate(settings.policy))
         self.pending = self.log.attach(PendingProposals())
-        self.context = ContextKeeper(self.log)
+        self.context = ContextCompactor(self.log)
         self.spent = self.log.attach(SpendingMeter())
         images = self.log.attach(ImageContents(ports.content))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
-        self.confirmations = PermissionRequests(self._publish, Allowances(ports.allowed), self.log)
+        self.confirmations = PermissionRequests(self._publish, GrantedPermissions(ports.allowed), self.log)
         self._executor = Executor(
             ports,
             self.log,
@@ -123,9 +123,9 @@ class Session(DecisionService):
             lambda: self.settings,
             lambda: self._turns.feedback.unanswered,
         )
-        briefing = GateBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
-        self._turns = Turns(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
-        self._publisher = self.log.follow(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
+        briefing = TurnBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
+        self._turns = TurnRunner(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
+        self._publisher = self.log.attach_from_now(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
         self.phase = Phase.IDLE
         if ports.claim.is_held:
             self._owned()
@@ -143,7 +143,7 @@ class Session(DecisionService):
     # What others look at
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether a turn is running."""
         return self._turns.is_busy
 
@@ -153,7 +153,7 @@ class Session(DecisionService):
         return self._turns.question
 
     @property
-    def has_unheard_feedback(self) -> bool:
+    def has_undelivered_feedback(self) -> bool:
         """Return whether the user gave feedback with a decision that no request has carried yet."""
         return self._turns.feedback.undelivered
 
@@ -172,14 +172,14 @@ class Session(DecisionService):
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
-    # What the user says; each raises `OpenElsewhere` where another process runs the turns of this session
+    # What the user says; each raises `SessionOpenElsewhere` where another process runs the turns of this session
 
-    async def send(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
+    async def send(self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()) -> None:
         """Send a message. During a turn it waits for the end; an open question takes it as its answer.
 
         `command` is the one of the user's own that has made the message.
         """
-        await self._turns.say(text, command, images)
+        await self._turns.send_message(text, command, images)
         await self._tell_of_unseen(images)
 
     async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
@@ -213,7 +213,7 @@ class Session(DecisionService):
         """Return the function that commits an approved proposal, by the settings at opening."""
         return self.ports.commit
 
-    def confirm(self, key: str, answer: ConfirmationAnswer) -> None:
+    def answer_confirmation(self, key: str, answer: ConfirmationAnswer) -> None:
         """Answer a tool that asks before it goes on."""
         self.confirmations.answer(key, answer)
 
@@ -221,19 +221,19 @@ class Session(DecisionService):
 
     def interrupt(self) -> tuple[str, ...]:
         """Stop the model at once. Returns the messages that were queued, for the composer to take back."""
-        if self.busy:
-            self.confirmations.withdraw()
+        if self.is_busy:
+            self.confirmations.withdraw_all()
         return self._turns.interrupt()
 
-    def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; return its messages for the composer. On disk they stay until `confirm_taken`."""
-        return self._turns.take_back()
+    def take_back_queue(self) -> tuple[str, ...]:
+        """Empty the queue; return its messages for the composer. On disk they stay until `confirm_queue_taken`."""
+        return self._turns.take_back_queue()
 
-    async def confirm_taken(self) -> None:
+    async def confirm_queue_taken(self) -> None:
         """Take note that the messages taken back are stored elsewhere now."""
-        await self._turns.confirm_taken()
+        await self._turns.confirm_queue_taken()
 
-    def set_policy(self, policy: GatePolicy) -> None:
+    def set_gate_policy(self, policy: GatePolicy) -> None:
         """Change when the gate closes, from the next staged edit on; prompt and results name the new policy."""
         self.settings = replace(self.settings, policy=policy)
         self.gate.policy = policy
@@ -258,7 +258,7 @@ class Session(DecisionService):
         """Run the turns of this session from now on, if the process that did so has released it."""
         await self._turns.claim_turns()
 
-    async def disk_changed(self, paths: Collection[str]) -> tuple[Proposal, ...]:
+    async def rebase_after_disk_change(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Re-base pending proposals onto files that changed on disk; return the changed proposals."""
         changed = await asyncio.to_thread(self.ports.service.refresh, paths)
         await self._tell_changed(changed)
@@ -277,7 +277,7 @@ class Session(DecisionService):
 
     async def close(self) -> None:
         """Stop the running turn and wait until its events are stored; the session can be opened again later."""
-        self.confirmations.withdraw()
+        self.confirmations.withdraw_all()
         await asyncio.gather(self.aside.close(), self._turns.close())
 
     # Turns
@@ -297,7 +297,7 @@ class Session(DecisionService):
     def _unfinished(self) -> AssistantMessage | None:
         """Return the response of the running turn that has calls without a result."""
         state = self._turns.state
-        return state.last_message if self.busy and state.unfinished_calls else None
+        return state.last_message if self.is_busy and state.unfinished_calls else None
 
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.
@@ -312,7 +312,7 @@ class Session(DecisionService):
         try:
             await self._record(owner_session(result.proposal, self.id), event)
         except Exception as error:
-            raise not_recorded_message(result, error) from error
+            raise unrecorded_decision_error(result, error) from error
         finally:
             self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
         await self._tell_changed(result.changed)
@@ -326,13 +326,13 @@ class Session(DecisionService):
         if owner != self.id and event.proposal not in self.pending.proposed:
             other = await self.ports.others.record(owner, [event])
             if other is not None:
-                await self.log.append(delivery_note(event, other))
+                await self.log.append(delivery_notice(event, other))
                 return
         await self._turns.record_decision(event, speaks=has_feedback(event))
         await self._tell_of_unseen(event.images)
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
-        for owner, events in change_events(changed, self.id).items():
+        for owner, events in changed_proposal_events(changed, self.id).items():
             if owner == self.id or await self.ports.others.record(owner, events) is None:
                 await self.log.append(*events)
         if changed:
@@ -346,7 +346,7 @@ class Session(DecisionService):
     async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
         """Tell the user if the model does not see the attached images."""
         if images and not self.ports.model.profile.accepts_images:
-            await self.notify_user(unseen_notice(images, self.ports.model.endpoint.model))
+            await self.notify_user(unseen_images_notice(images, self.ports.model.endpoint.model))
 
     def _publish(self, update: Update) -> None:
         if isinstance(update, PhaseChanged):

@@ -25,10 +25,10 @@ from app.conversation.events import (
     SideExchange,
     SideQuestion,
     ThreadAnchor,
-    side_exchanges,
+    collect_side_exchanges,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.compaction_plan import Prune, budget_for, is_nearly_full, plan_compaction
+from app.conversation.payload.compaction_plan import Prune, is_nearly_full, make_context_budget, plan_compaction
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.failures.request_errors import FailureKind, RequestError
@@ -139,7 +139,7 @@ class SideRequest:
         """The log with the oldest of it left out, as a compaction without a summary would."""
         events = list(self.events)
         used = self.meter.count_tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
-        budget = budget_for(used, profile.context_window, forced=True, factor=self.meter.factor)
+        budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
             if isinstance(step, Prune):
                 events.append(Pruned(results=step.results, images=step.images))
@@ -171,7 +171,7 @@ class SideSubject:
     """None for the file as a whole, or where the hunk is no more."""
 
     @property
-    def hunks(self) -> int:
+    def hunk_count(self) -> int:
         """Return the number of hunks in the proposal."""
         return sum(len(change.hunks) for change in self.proposal.files)
 
@@ -226,7 +226,9 @@ def _hunk(subject: SideSubject, question: SideQuestion, characters: int) -> str:
         return f"The question is about {change.path} as a whole ({change.op})."
     number, line = subject.hunk.number, subject.hunk.new_start + 1
     lines = _fenced(format_hunk(subject.diff, subject.hunk, characters), 2 * characters)
-    return f"The question is about hunk {number} of {subject.hunks}, in {change.path} from line {line} on:\n{lines}"
+    return (
+        f"The question is about hunk {number} of {subject.hunk_count}, in {change.path} from line {line} on:\n{lines}"
+    )
 
 
 def _fenced(text: str, characters: int) -> str:
@@ -284,7 +286,7 @@ class SideQuestions:
         """What those that are out are about."""
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def is_awaited(self, place: ThreadAnchor) -> bool:
+    def is_answer_awaited(self, place: ThreadAnchor) -> bool:
         """Return whether an answer is awaited there."""
         return place in self._places.values()
 
@@ -295,7 +297,7 @@ class SideQuestions:
             ProposalError: it cannot be asked; nothing was sent.
         """
         uid = uuid.uuid4().hex[:12]
-        if self.is_awaited(place):
+        if self.is_answer_awaited(place):
             raise ProposalError("The answer before it is still being written; Escape stops it.")
         self._places[uid] = place
         try:
@@ -349,8 +351,8 @@ class SideQuestions:
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
-        before = side_exchanges([*ports.asked(place.proposal), *self._log.events])
-        thread = tuple(one for one in before if one.question.place == place and one.answered)
+        before = collect_side_exchanges([*ports.asked(place.proposal), *self._log.events])
+        thread = tuple(one for one in before if one.question.place == place and one.answer_text)
         return SideSubject(proposal, diff, hunk), thread
 
     # The answer
@@ -358,7 +360,7 @@ class SideQuestions:
     async def _answer(self, question: SideQuestion, subject: SideSubject, thread: tuple[SideExchange, ...]) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
-            facts = await self._requests.inputs(self._ports().model)
+            facts = await self._requests.payload_inputs(self._ports().model)
             told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
             unfinished = self._unfinished()
             request = SideRequest(
@@ -368,7 +370,7 @@ class SideQuestions:
                 self._meter,
                 told,
                 question.text,
-                tuple((one.question.text, one.answered) for one in thread),
+                tuple((one.question.text, one.answer_text) for one in thread),
             )
             answer = await self._outcome(question, request, asked)
             await self._log.append(answer)
@@ -385,7 +387,7 @@ class SideQuestions:
         one."""
         model = self._ports().model
         try:
-            async with model.isolated() as apart:
+            async with model.open_isolated() as apart:
                 try:
                     await asked.interrupter.wait_for(self._receive(question, request, asked, apart))
                 except RequestError as error:
@@ -418,7 +420,7 @@ class SideQuestions:
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
         prepared = self._requests.prepare(partial(request.payload, tight=tight), request.facts.model)
-        async for update in model.stream(prepared.build, closing=True):
+        async for update in model.stream(prepared.build_for_sending, closing=True):
             match update:
                 case TextDelta(text=text):
                     asked.text.append(text)

@@ -20,7 +20,7 @@ from app.agent.ladder import (
     Stop,
     WaitForUser,
 )
-from app.agent.updates import Phase, PhaseChanged, Recorded, TemplateRead, Update
+from app.agent.updates import EventRecorded, Phase, PhaseChanged, TemplateRead, Update
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -39,7 +39,7 @@ _LONGEST = 40
 """Characters of a finish reason, which a server chooses, or of a tool's name, which a model does."""
 
 
-def move_record(state: LadderState, move: LadderDecision) -> LadderMove:
+def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
     """Return the record of a move, to be written with the events that follow from it."""
     match move.action:
         case Stop(stopped=stopped):
@@ -73,7 +73,7 @@ class DebugFile:
     def __call__(self, update: Update) -> None:
         """Write a line about an update."""
         match update:
-            case Recorded(event=RequestSent()):
+            case EventRecorded(event=RequestSent()):
                 self._sent, self._streaming = time.monotonic(), False
             case PhaseChanged(phase=Phase.STREAMING) if not self._streaming:
                 self._streaming = True
@@ -82,7 +82,7 @@ class DebugFile:
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
             case TemplateRead():
                 self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})
-        if isinstance(update, Recorded) and (facts := self._facts(update.event)) is not None:
+        if isinstance(update, EventRecorded) and (facts := self._facts(update.event)) is not None:
             self._write(update.event.type, update.event.time, facts)
 
     def close(self) -> None:

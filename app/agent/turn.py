@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.agent import interventions
-from app.agent.context import ContextKeeper
+from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
@@ -29,7 +29,7 @@ from app.agent.ladder import (
 )
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import PreparedRequest, RequestFactory
-from app.agent.trace import move_record
+from app.agent.trace import make_move_record
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
@@ -99,7 +99,7 @@ class ConversationState:
     log: EventLog
     gate: Gate
     turn: TurnState
-    context: ContextKeeper
+    context: ContextCompactor
 
 
 class Turn:
@@ -137,7 +137,7 @@ class Turn:
         while True:
             state = self._ladder_state()
             move = decide(state)
-            self._log.defer(move_record(state, move))
+            self._log.append_with_next(make_move_record(state, move))
             match move.action:
                 case Stop(stopped=stopped, message=message):
                     await self._end(stopped, message)
@@ -222,7 +222,9 @@ class Turn:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
         gate = self._gate
         await self._log.append(
-            interventions.closing_instruction(kind, gate.staged, gate.paths, self._progress, gate.unread)
+            interventions.closing_instruction(
+                kind, gate.staged_proposals, gate.staged_paths, self._progress, gate.unread
+            )
         )
         await self._request(closing=True)
         if calls := self._state.unfinished_calls:
@@ -232,7 +234,7 @@ class Turn:
         self._publish(PhaseChanged(Phase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
         self._room_made = True
-        facts = await self._requests.inputs(self._model)
+        facts = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(Interrupted):
             return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
         return False
@@ -245,7 +247,9 @@ class Turn:
         started = time.monotonic()
         try:
             stalled = (lambda: self._stalled(received)) if closing else None
-            await self._interrupter.wait_for(self._receive(request.build, received, closing=closing), until=stalled)
+            await self._interrupter.wait_for(
+                self._receive(request.build_for_sending, received, closing=closing), until=stalled
+            )
         except Interrupted:
             await self._record(self._partial("interrupted", received, started), received)
         except RequestError as error:
@@ -271,11 +275,11 @@ class Turn:
         message = self._response(received, started)
         # What a closing request brings is refused, cut off or not.
         cut = message.calls if message.state == "truncated" and not closing else ()
-        await self._record(message, received, *self._executor.cut_off_results(cut))
+        await self._record(message, received, *self._executor.truncated_call_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """Return the next request, recorded as sent; it contains everything that the log has before that record."""
-        facts = await self._requests.inputs(self._model, closing=closing)
+        facts = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
         # On a thread: the payload may be long.

@@ -11,11 +11,11 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallOutcome,
+    CommandInvocation,
     Compacted,
     Event,
     Intervention,
     InterventionKind,
-    Invocation,
     ProposalStaged,
     Pruned,
     Question,
@@ -36,7 +36,7 @@ _LONGEST_CALL = 160
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
-def response_shape(message: AssistantMessage) -> LastStep:
+def classify_response(message: AssistantMessage) -> LastStep:
     """Return the shape of a response as the ladder distinguishes them."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
@@ -61,7 +61,7 @@ class TurnState:
         self._reset()
 
     def _reset(self) -> None:
-        self.command: Invocation | None = None
+        self.command: CommandInvocation | None = None
         """The command of the user's own, the last if there are several, whose message began the turn."""
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
@@ -167,7 +167,7 @@ class TurnState:
         self.responses += 1
         if message.state == "discarded":
             return
-        self.last = response_shape(message)
+        self.last = classify_response(message)
         self.finish_reason = message.finish_reason
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()

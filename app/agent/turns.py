@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from app.agent.gate import UnansweredFeedback
+from app.agent.gate import UnansweredDenials
 from app.agent.interrupt import Interrupter
 from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
@@ -12,8 +12,8 @@ from app.agent.turn_state import TurnState
 from app.agent.updates import Phase, PhaseChanged, QueueChanged, SessionFailed, Update
 from app.conversation.events import (
     Answer,
+    CommandInvocation,
     Event,
-    Invocation,
     MessageQueued,
     ProposalDecided,
     Question,
@@ -37,7 +37,7 @@ class MessageQueue:
     @property
     def texts(self) -> tuple[str, ...]:
         """The messages as the user typed them, oldest first."""
-        return tuple(one.typed for number, one in self._waiting.items() if number not in self._withdrawn)
+        return tuple(one.typed_text for number, one in self._waiting.items() if number not in self._withdrawn)
 
     def message_events(self) -> tuple[Event, ...]:
         """Return the events that send all queued messages."""
@@ -68,7 +68,7 @@ class MessageQueue:
                     self._withdrawn.discard(number)
 
 
-class OpenElsewhere(Exception):
+class SessionOpenElsewhere(Exception):
     """Another process runs the turns of this session; the message says in one line what to do."""
 
 
@@ -83,7 +83,7 @@ class _Spoken:
             self._tell()
 
 
-class Turns:
+class TurnRunner:
     """Starts turns and sees them through.
 
     Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
@@ -111,10 +111,10 @@ class Turns:
         self._owned = owned
         self.state = log.attach(TurnState())
         """The turn that runs, or the last one."""
-        self.feedback = log.attach(UnansweredFeedback())
+        self.feedback = log.attach(UnansweredDenials())
         """The user's feedback that no request has carried yet."""
         self._queue = log.attach(MessageQueue())
-        self._opened_at = log.last
+        self._opened_at = log.last_id
         self._door = asyncio.Lock()
         self._interrupter = Interrupter()
         log.attach(_Spoken(lambda: self._interrupter.spoken.set()))
@@ -154,7 +154,9 @@ class Turns:
 
     # What begins a turn
 
-    async def say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
+    async def send_message(
+        self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()
+    ) -> None:
         """Take a message: the answer to an open question, queued while a turn runs, else the start of a turn.
 
         `command` is the one that has made it.
@@ -221,10 +223,10 @@ class Turns:
         self._going_on = False
         if self.is_busy:
             self._interrupter.stop()
-        return self.take_back()
+        return self.take_back_queue()
 
-    def take_back(self) -> tuple[str, ...]:
-        """Empty the queue; returns the messages that waited. They are kept on disk until `confirm_taken`."""
+    def take_back_queue(self) -> tuple[str, ...]:
+        """Empty the queue; returns the messages that waited. They are kept on disk until `confirm_queue_taken`."""
         if not self._claim.is_held:
             return ()
         texts = self._queue.take_back()
@@ -232,7 +234,7 @@ class Turns:
             self._publish(QueueChanged(()))
         return texts
 
-    async def confirm_taken(self) -> None:
+    async def confirm_queue_taken(self) -> None:
         """Take note that the withdrawn messages are stored elsewhere now."""
         if (taken := self._queue.withdrawal_event()) is not None:
             await self._log.append(taken)
@@ -257,7 +259,7 @@ class Turns:
 
     async def _own(self) -> None:
         if not await self.claim_turns():
-            raise OpenElsewhere(
+            raise SessionOpenElsewhere(
                 "This session is open in another window, which alone can go on with it. Go on there, or /fork to go "
                 "on with a copy; once it is closed there, you can go on here."
             )
@@ -274,7 +276,7 @@ class Turns:
             await self._begin("answer", Answer(call=call, text=text, images=tuple(images)))
             return True
 
-    async def _say(self, text: str, command: Invocation | None = None, images: Sequence[Image] = ()) -> None:
+    async def _say(self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()) -> None:
         attached = tuple(images)
         if self.is_busy or self._closing:
             await self._log.append(MessageQueued(text=text, command=command, images=attached))

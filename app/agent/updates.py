@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class EventRecorded:
     """An event is on disk."""
 
     event: Event
@@ -108,7 +108,7 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationRequested:
-    """A tool waits for the user's permission: answer with `Session.confirm(key, answer)`."""
+    """A tool waits for the user's permission: answer with `Session.answer_confirmation(key, answer)`."""
 
     key: str
     call: str
@@ -160,7 +160,7 @@ class SessionFailed:
 
 
 Update = (
-    Recorded
+    EventRecorded
     | TextStreamed
     | ReasoningStreamed
     | CallStreamed
@@ -179,8 +179,8 @@ Update = (
 )
 
 
-SideUpdate = Recorded | SideStreamed | SideDiscarded
-"""What there is to tell of a side question; `Recorded` with an event of it."""
+SideUpdate = EventRecorded | SideStreamed | SideDiscarded
+"""What there is to tell of a side question; `EventRecorded` with an event of it."""
 
 
 def merge_updates(updates: Iterable[Update]) -> list[Update]:

@@ -47,7 +47,9 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
         GitFailed: the clone is shallow there, or the repository cannot be read.
     """
     ends = (tip, *([f"^{base}"] if base else []))
-    parts = borrowed.query("log", "-z", "--reverse", f"--format={_FORM}", *ends).decode("utf-8", "surrogateescape")
+    parts = borrowed.run_query("log", "-z", "--reverse", f"--format={_FORM}", *ends).decode(
+        "utf-8", "surrogateescape"
+    )
     values = parts.removesuffix("\0").split("\0") if parts else []
     commits = [
         RangeCommit(name, parents.split(), trailers.split(" "), author, email, subject)
@@ -56,7 +58,7 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
         )
     ]
     # What anybody wrote into a commit must not make one of them vanish.
-    if {commit.name for commit in commits} != set(borrowed.query("rev-list", *ends).decode().split()):
+    if {commit.name for commit in commits} != set(borrowed.run_query("rev-list", *ends).decode().split()):
         raise GitFailed("The commits of this range cannot be told apart; nothing was verified.")
     if cut := borrowed.shallow_commits & {commit.name for commit in commits}:
         raise GitFailed(
@@ -72,15 +74,15 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
     return commits
 
 
-def difference(borrowed: BorrowedRepository, before: str, after: str) -> list[BlobPair]:
+def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[BlobPair]:
     """Return the differences between two commits or trees, file by file; raises GitFailed."""
-    return parse_raw_diff(borrowed.query("diff-tree", *_RAW, before, after), _MOST_FILES)
+    return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW, before, after), _MOST_FILES)
 
 
 def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) -> None:
     """Read the changes of commits that are no merges."""
     asked = "".join(f"{commit.name}\n" for commit in commits).encode()
-    parts = borrowed.query("diff-tree", "--stdin", "--root", "--always", *_RAW, data=asked).split(b"\0")
+    parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW, data=asked).split(b"\0")
     at = 0
     for commit in commits:
         if parts[at].decode() != commit.name:
@@ -98,12 +100,12 @@ def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed:
     these is lost without a review; or of all, if none was.
     """
     tree, conflicts = _merged_tree(borrowed, commit)
-    for pair in difference(borrowed, tree, commit.name):
+    for pair in diff_trees(borrowed, tree, commit.name):
         if pair.path not in conflicts:
             yield pair
     if conflicts:
         for parent in dict.fromkeys(one for one in commit.parents if one in landed) or commit.parents:
-            for pair in difference(borrowed, parent, commit.name):
+            for pair in diff_trees(borrowed, parent, commit.name):
                 if pair.path in conflicts:
                     yield pair
 
@@ -118,7 +120,7 @@ def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
     for other in others:
         try:
-            said = borrowed.query(*words, merged, other, most=1)
+            said = borrowed.run_query(*words, merged, other, most=1)
         except GitFailed as error:
             raise GitFailed(
                 f"What git makes of the parents of {commit.name[:_SHOWN]} is unknown; that needs git 2.38. {error}"
@@ -136,7 +138,7 @@ def _merge_commit(borrowed: BorrowedRepository, tree: str, *parents: str) -> str
     nobody = "- <-> 0 +0000"
     lines = (f"tree {tree}", *(f"parent {one}" for one in parents), f"author {nobody}", f"committer {nobody}", "", "")
     return (
-        borrowed.query("hash-object", "-t", "commit", "-w", "--stdin", data="\n".join(lines).encode())
+        borrowed.run_query("hash-object", "-t", "commit", "-w", "--stdin", data="\n".join(lines).encode())
         .decode()
         .strip()
     )

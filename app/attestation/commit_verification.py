@@ -7,12 +7,12 @@ from itertools import chain
 from pathlib import Path
 from time import time
 
-from app.attestation.commit_changes import RangeCommit, difference, read_commits
+from app.attestation.commit_changes import RangeCommit, diff_trees, read_commits
 from app.attestation.review_notes import StatementNotes
-from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, allowed_signers, committed_policy
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, read_allowed_signers, read_committed_policy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
 from app.attestation.statement import ReviewedFile, SignedReview, StatementError, hunk_digests
-from app.git.blobs import BlobPair, TreeEntry, git_blob, git_mode
+from app.git.blobs import BlobPair, TreeEntry, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.sandbox.captured_changes import Leaf, PathChange
@@ -61,17 +61,17 @@ class FileVerification:
     """Its hunks one by one, where no reviews lead from the whole file before to the whole file after."""
 
     @property
-    def covered(self) -> bool:
+    def is_covered(self) -> bool:
         """Return whether all of its change is."""
         return not self.problem
 
     @property
-    def rebased(self) -> bool:
+    def is_rebased(self) -> bool:
         """Return whether its hunks were reviewed on another base."""
-        return self.covered and bool(self.hunks)
+        return self.is_covered and bool(self.hunks)
 
     @property
-    def lines(self) -> list[int]:
+    def uncovered_lines(self) -> list[int]:
         """Return the first lines of the hunks that are not covered."""
         return [hunk.line for hunk in self.hunks if not hunk.covered]
 
@@ -88,9 +88,9 @@ class CommitVerification:
     """Why the policy asks for no review of it; empty if it does."""
 
     @property
-    def covered(self) -> bool:
+    def is_covered(self) -> bool:
         """Return whether the policy is met."""
-        return bool(self.exempt) or all(file.covered for file in self.files)
+        return bool(self.exempt) or all(file.is_covered for file in self.files)
 
 
 _Node = tuple[str, str]
@@ -145,13 +145,13 @@ class CommitVerifier:
     ) -> None:
         self._borrowed = borrowed
         self._policy = policy
-        signers = allowed_signers(borrowed, policy, commit)
+        signers = read_allowed_signers(borrowed, policy, commit)
         self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if when is None else when)
         self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0
         self._repository = (
-            {policy.repository} if policy.repository else set(repository_roots(borrowed, trusted or commit))
+            {policy.repository} if policy.repository else set(root_commits(borrowed, trusted or commit))
         )
         self.refused: dict[str, str] = {}
         """Envelopes that were looked at and don't count, with the reason."""
@@ -168,29 +168,29 @@ class CommitVerifier:
         verified, searches = [], []
         for commit in read_commits(self._borrowed, base, tip):
             found = CommitVerification(commit.name, commit.subject, commit.author)
-            by_agent = self._policy.is_agent(commit.author, commit.trailers)
+            by_agent = self._policy.is_by_agent(commit.author, commit.trailers)
             if self._policy.commits == "agents" and not by_agent:
                 found.exempt = "no agent took part"
             elif self._policy.handwritten == "signature" and not by_agent and self._is_signed_by_author(commit):
                 found.exempt = "signed by its author"
             else:
                 author = "" if by_agent or self._policy.author_counts else commit.email
-                asked = [_Search(pair, self._policy.people_for(pair.path), author) for pair in commit.changes]
+                asked = [_Search(pair, self._policy.required_reviewers(pair.path), author) for pair in commit.changes]
                 found.files = [search.found for search in asked]
                 searches += asked
             verified.append(found)
         self._search(searches)
         return verified
 
-    def reviews_of(self, base: str, tip: str) -> list[FileVerification]:
+    def find_covering_reviews(self, base: str, tip: str) -> list[FileVerification]:
         """Return by which reviews what lies between two commits or trees is covered, file by file."""
-        searches = [_Search(pair, 1) for pair in difference(self._borrowed, base, tip)]
+        searches = [_Search(pair, 1) for pair in diff_trees(self._borrowed, base, tip)]
         self._search(searches)
         return [search.found for search in searches]
 
-    def reviews_of_change(self, pair: BlobPair) -> list[AcceptedReview]:
+    def reviews_of_file_change(self, pair: BlobPair) -> list[AcceptedReview]:
         """Return the reviews of exactly this change of a file that the policy accepts."""
-        self._notes.look_up_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
+        self._notes.read_for_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
         wanted = _node(pair.before), _node(pair.after)
         return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
@@ -212,7 +212,7 @@ class CommitVerifier:
                 waiting.append(search)
         going = waiting
         for _ in range(_ROUNDS):
-            self._notes.look_up_versions((search.pair.path, blob) for search in going for blob in search.reached)
+            self._notes.read_for_versions((search.pair.path, blob) for search in going for blob in search.reached)
             for search in going:
                 accepted = list(self._accepted(search.pair.path, search.author))
                 search.found.reviews = _chain(accepted, search.pair, search.people)
@@ -232,14 +232,14 @@ class CommitVerifier:
     def _search_hunks(self, searches: Sequence[_Search]) -> None:
         """Look for the hunks of files in reviews on other bases."""
         blobs = {entry.blob for search in searches for entry in (search.pair.before, search.pair.after) if entry}
-        contents = self._borrowed.blobs(sorted(blobs))
+        contents = self._borrowed.read_blobs(sorted(blobs))
         found = []
         for search in searches:
             pair = search.pair
             before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
             hunks = hunk_digests(pair.path, before, after, self._borrowed.hash_name)
             found.append((search, hunks))
-        self._notes.look_up(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
+        self._notes.read_for_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
             accepted = list(self._accepted(search.pair.path, search.author))
             by_digest: dict[str, list[AcceptedReview]] = {}
@@ -251,7 +251,7 @@ class CommitVerifier:
                 search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
             if not hunks:
                 search.found.problem = "binary content"
-            elif missing := len(search.found.lines):
+            elif missing := len(search.found.uncovered_lines):
                 search.found.problem = f"{missing} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
             else:
                 search.found.problem = ""
@@ -259,7 +259,7 @@ class CommitVerifier:
                 search.found.reviews = list(dict.fromkeys(reviews))
 
     def _is_signed_by_author(self, commit: RangeCommit) -> bool:
-        raw = self._borrowed.query("cat-file", "commit", commit.name)
+        raw = self._borrowed.run_query("cat-file", "commit", commit.name)
         head, blank, message = raw.partition(b"\n\n")
         kept: list[bytes] = []
         signature: list[bytes] = []
@@ -271,11 +271,11 @@ class CommitVerifier:
             return False
         armored = b"\n".join(line.partition(b" ")[2] for line in signature) + b"\n"
         signed = b"\n".join(kept) + blank + message
-        signer, _ = self._signatures.signer(signed, armored, COMMIT_NAMESPACE)
+        signer, _ = self._signatures.find_signer(signed, armored, COMMIT_NAMESPACE)
         return bool(signer) and signer.casefold() == commit.email.casefold()
 
     def _accepted(self, path: str, author: str) -> Iterator[AcceptedReview]:
-        for name, review, file in self._notes.reviews_of(path):
+        for name, review, file in self._notes.reviews_of_path(path):
             signer, key = self._signer(name)
             if not signer or signer.casefold() == author.casefold():
                 continue
@@ -313,7 +313,7 @@ class CommitVerifier:
             return "", ""
         try:
             for signature in envelope.signatures:
-                signer, key = self._signatures.signer(envelope.signed_bytes, signature.armored)
+                signer, key = self._signatures.find_signer(envelope.signed_bytes, signature.armored)
                 if signer:
                     return signer, key
                 self._bad_signatures += 1
@@ -323,14 +323,14 @@ class CommitVerifier:
         return "", ""
 
 
-def repository_roots(borrowed: BorrowedRepository, commit: str) -> list[str]:
+def root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
     """Return the root commits of a history: the name of a repository that has no other; raises GitFailed."""
     if borrowed.shallow_commits:
         raise GitFailed(
             "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
             "or give the repository a name in the policy."
         )
-    return borrowed.query("rev-list", "--max-parents=0", commit).decode().split()
+    return borrowed.run_query("rev-list", "--max-parents=0", commit).decode().split()
 
 
 def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
@@ -407,9 +407,9 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
     with BorrowedRepository(root) as borrowed:
         if not (head := borrowed.resolve("HEAD")):
             return
-        policy = committed_policy(borrowed, head)
+        policy = read_committed_policy(borrowed, head)
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        wanted = [(change, policy.people_for(lead + change.path)) for change in changes]
+        wanted = [(change, policy.required_reviewers(lead + change.path)) for change in changes]
         if not (wanted := [(change, people) for change, people in wanted if people > 1]):
             return
         verifier = CommitVerifier(borrowed, policy, head)
@@ -418,7 +418,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
             before, after = (
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
             )
-            reviews = verifier.reviews_of_change(BlobPair(lead + change.path, before, after))
+            reviews = verifier.reviews_of_file_change(BlobPair(lead + change.path, before, after))
             # One's own keys may stand under another name.
             others = {
                 one.signer
@@ -434,4 +434,4 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
 
 
 def _entry(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> TreeEntry:
-    return TreeEntry(path, git_mode(leaf.mode, link=leaf.is_link), git_blob(borrowed, path, leaf)[0])
+    return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), to_git_blob(borrowed, path, leaf)[0])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.attestation.commit_verification import CommitVerification, CommitVerifier
-from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, committed_file, parse_policy
+from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, parse_policy, read_committed_file
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.text.plural import plural
@@ -30,14 +30,14 @@ class VerifiedRange:
     """Signed statements that don't count, by id, with the reason."""
 
     @property
-    def covered(self) -> bool:
+    def is_covered(self) -> bool:
         """Return whether all commits are covered."""
-        return all(commit.covered for commit in self.commits)
+        return all(commit.is_covered for commit in self.commits)
 
     @property
     def summary(self) -> str:
         """Return one sentence for people."""
-        missing = sum(not commit.covered for commit in self.commits)
+        missing = sum(not commit.is_covered for commit in self.commits)
         under = f"under {self.policy}" if self.policy else "with no policy in the base: one review of every change"
         of = f"{missing} of " if missing else ""
         return f"{of}{plural(len(self.commits), 'commit')} {'not ' if missing else ''}covered by reviews, {under}."
@@ -96,7 +96,7 @@ def _policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[
                 return parse_policy(stream.read(_LARGEST), file), file
         except OSError as error:
             raise GitFailed(f"{file} cannot be read ({error.strerror}).") from error
-    text = committed_file(borrowed, base, POLICY_PATH) if base else None
+    text = read_committed_file(borrowed, base, POLICY_PATH) if base else None
     if text is None:
         return ReviewPolicy(), ""
     source = f"{POLICY_PATH} of {base[:_SHOWN]}"

@@ -55,7 +55,7 @@ class StatementNotes:
     def __init__(self, borrowed: BorrowedRepository, more: Sequence[str] = ()) -> None:
         self._borrowed = borrowed
         self._bytes = 0
-        names = [*borrowed.references(REVIEWS, FETCHED), *more]
+        names = [*borrowed.list_references(REVIEWS, FETCHED), *more]
         self._tips = [borrowed.resolve(name) for name in names]
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
@@ -66,11 +66,11 @@ class StatementNotes:
         self.unreadable: dict[str, str] = {}
         """Envelopes that were named and cannot be read, with the reason."""
 
-    def look_up_versions(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Read the envelopes about files, each a path with a blob. Raises as `look_up` does."""
-        self.look_up(version_digest(path, blob, self._borrowed.hash_name) for path, blob in versions if blob)
+    def read_for_versions(self, versions: Iterable[tuple[str, str]]) -> None:
+        """Read the envelopes about files, each a path with a blob. Raises as `read_for_digests` does."""
+        self.read_for_digests(version_digest(path, blob, self._borrowed.hash_name) for path, blob in versions if blob)
 
-    def look_up(self, keys: Iterable[str]) -> None:
+    def read_for_digests(self, keys: Iterable[str]) -> None:
         """Read the envelopes that stand below digests.
 
         Raises:
@@ -80,7 +80,7 @@ class StatementNotes:
         self._looked_up |= wanted
         named = {
             line
-            for note in self.read(wanted).values()
+            for note in self.read_notes(wanted).values()
             for line in note.decode("ascii", "replace").split()
             if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
@@ -89,7 +89,7 @@ class StatementNotes:
         self._read_envelopes(named)
 
     def read_all(self) -> None:
-        """Read every envelope. Raises as `look_up` does."""
+        """Read every envelope. Raises as `read_for_digests` does."""
         named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
         if len(named) > _MOST:
             raise GitFailed(f"{REVIEWS} has more than {_MOST:,} reviews; nothing was verified.")
@@ -112,11 +112,11 @@ class StatementNotes:
             except StatementError as error:
                 self.unreadable[name] = str(error)
 
-    def reviews_of(self, path: str) -> Sequence[tuple[str, SignedReview, ReviewedFile]]:
+    def reviews_of_path(self, path: str) -> Sequence[tuple[str, SignedReview, ReviewedFile]]:
         """Return what was found about a path, each with the id of its envelope."""
         return self._by_path.get(path, ())
 
-    def read(self, keys: Iterable[str]) -> Mapping[str, bytes]:
+    def read_notes(self, keys: Iterable[str]) -> Mapping[str, bytes]:
         """Return the notes of these ids, however far git has spread them over folders."""
         wanted, found = set(keys), dict[str, dict[str, None]]()
         for tip in self._tips if wanted else ():
@@ -129,7 +129,7 @@ class StatementNotes:
         """Yield the ids that notes are about, each with the blob of the note; all of them if none are wanted."""
         # To read the tree once is faster than to look each up in it.
         paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _FEW else ()
-        listed = self._borrowed.query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
+        listed = self._borrowed.run_query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
         for line in listed.split("\0")[:-1]:
             facts, _, path = line.partition("\t")
             key = path.replace("/", "")
@@ -141,7 +141,9 @@ class StatementNotes:
         if not blobs:
             return {}
         asked = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
-        said = self._borrowed.query("cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", data=asked)
+        said = self._borrowed.run_query(
+            "cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname)", data=asked
+        )
         facts = [line.split(" ") for line in said.decode("ascii", "replace").splitlines()]
         sizes = {name: int(size) for kind, size, name in (each for each in facts if each[0] == "blob")}
         if (largest := max(sizes.values(), default=0)) > _LARGEST:
@@ -149,16 +151,16 @@ class StatementNotes:
         self._bytes += sum(sizes.values())
         if self._bytes > _MOST_BYTES:
             raise GitFailed(f"The notes about these commits have more than {_MOST_BYTES:,} bytes; none was verified.")
-        return self._borrowed.blobs(sorted(sizes))
+        return self._borrowed.read_blobs(sorted(sizes))
 
 
-def join_fetched(borrowed: BorrowedRepository) -> None:
+def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
     """Merge fetched notes of others into our own, so that these can be pushed; raises GitFailed."""
-    for fetched in borrowed.references(FETCHED):
+    for fetched in borrowed.list_references(FETCHED):
         borrowed.merge_notes(REVIEWS, fetched)
 
 
-def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
+def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
     """Write an envelope to the notes, with what was fetched of others; return its id.
 
     Raises:
@@ -170,9 +172,9 @@ def add_reviews(borrowed: BorrowedRepository, envelope: bytes) -> str:
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
-    join_fetched(borrowed)
+    merge_fetched_notes(borrowed)
     notes = StatementNotes(borrowed)
-    before = notes.read(keys)
+    before = notes.read_notes(keys)
     changed = {
         f"{key[:2]}/{key[2:]}": b"".join(
             b"%s\n" % line for line in sorted({*before.get(key, b"").split(), name.encode()})
@@ -210,7 +212,7 @@ class NotesSetup:
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
-        self._config = borrowed.shared / "config"
+        self._config = borrowed.shared_folder / "config"
         wanted = [("notes.rewriteref", "refs/notes/signoff")]
         if remote:
             wanted.append((f"remote.{remote}.fetch", f"+{REVIEWS}:refs/notes/{remote}/signoff-reviews"))
@@ -220,7 +222,7 @@ class NotesSetup:
             wanted.append((f"remote.{remote}.push", REVIEWS))
         self._settings = [(key, value) for key, value in wanted if value not in borrowed.settings.get(key, ())]
         folder = borrowed.setting("core.hookspath")
-        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.shared / "hooks"
+        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.shared_folder / "hooks"
         self._hook = hooks / "post-commit"
 
     def changes(self) -> list[GitFileChange]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.attestation.signatures import user_allowed_signers
+from app.attestation.signatures import read_user_allowed_signers
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 
@@ -57,12 +57,12 @@ class ReviewPolicy(BaseModel):
     paths: tuple[PathRule, ...] = ()
     """Other numbers of people for some paths; the last that matches counts."""
 
-    def people_for(self, path: str) -> int:
+    def required_reviewers(self, path: str) -> int:
         """Return how many people must have approved a change of a path."""
         fitting = [rule.people for rule in self.paths if _matches(path, rule.match)]
         return fitting[-1] if fitting else self.people
 
-    def is_agent(self, author: str, trailers: Sequence[str]) -> bool:
+    def is_by_agent(self, author: str, trailers: Sequence[str]) -> bool:
         """Return whether an agent took part in a commit, by its author and its trailer keys."""
         return "assisted-by" in {key.lower() for key in trailers} or _matches(author, self.agents)
 
@@ -79,24 +79,24 @@ def parse_policy(text: bytes, name: str) -> ReviewPolicy:
         raise GitFailed(f"{name}: {where}: {first['msg']}.") from error
 
 
-def committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
+def read_committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
     """Return the policy that a commit has; the default one if it has none. Raises GitFailed for a wrong one."""
-    text = committed_file(borrowed, commit, POLICY_PATH)
+    text = read_committed_file(borrowed, commit, POLICY_PATH)
     return ReviewPolicy() if text is None else parse_policy(text, f"{POLICY_PATH} of {commit[:7]}")
 
 
-def allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: str) -> bytes:
+def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: str) -> bytes:
     """Return the allowed SSH keys: of the file in a commit that the policy names, or of the user's git configuration.
 
     Raises:
         GitFailed: there is no such file, or no keys are named anywhere.
     """
     if policy.allowed_signers:
-        allowed = committed_file(borrowed, commit, policy.allowed_signers) if commit else None
+        allowed = read_committed_file(borrowed, commit, policy.allowed_signers) if commit else None
         if allowed is None:
             raise GitFailed(f"{policy.allowed_signers}, which the policy names, is not in the base of the range.")
     else:
-        allowed = user_allowed_signers()
+        allowed = read_user_allowed_signers()
     if not allowed.strip() and not policy.gpg_keys:
         raise GitFailed(
             "No keys are allowed to sign: name them in `allowed_signers` or `gpg_keys` of the policy, "
@@ -105,11 +105,11 @@ def allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: 
     return allowed
 
 
-def committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:
+def read_committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:
     """Return the bytes of a file in a commit; None if it is not there, or is none."""
-    said = borrowed.query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
+    said = borrowed.run_query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
     facts = said.partition("\t")[0].split()
-    return borrowed.blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None
+    return borrowed.read_blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None
 
 
 def _matches(text: str, patterns: Sequence[str]) -> bool:

@@ -29,7 +29,7 @@ class SigningKey:
     """For ssh a path or `key::` with the public key; for gpg what `--local-user` takes, or nothing."""
 
 
-def signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
+def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
     """Return the key that git is set to sign with; None if it is set to none."""
     kind = borrowed.setting("gpg.format") or "openpgp"
     key = borrowed.setting("user.signingkey")
@@ -53,7 +53,7 @@ def sign(data: bytes, key: SigningKey) -> bytes:
         return _run(["ssh-keygen", "-Y", "sign", "-n", NAMESPACE, "-f", path, *(["-U"] if in_agent else [])], data)
 
 
-def user_allowed_signers() -> bytes:
+def read_user_allowed_signers() -> bytes:
     """Return the allowed signers of the user's own git configuration; empty if it names none.
 
     A repository's configuration has no say in it: it may have come with the repository.
@@ -88,7 +88,7 @@ class SignatureVerifier:
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
 
-    def signer(self, data: bytes, signature: bytes, namespace: str = NAMESPACE) -> tuple[str, str]:
+    def find_signer(self, data: bytes, signature: bytes, namespace: str = NAMESPACE) -> tuple[str, str]:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:

@@ -162,7 +162,7 @@ class Envelope(_Strict):
     @property
     def signed_bytes(self) -> bytes:
         """Return what was signed; raises StatementError."""
-        return pre_authentication(_decoded(self.payload))
+        return pre_authentication_encoding(_decoded(self.payload))
 
 
 def make_statement(repository: Sequence[str], reviews: Sequence[SignedReview]) -> bytes:
@@ -195,7 +195,7 @@ def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
     return envelope, statement.predicate
 
 
-def pre_authentication(payload: bytes) -> bytes:
+def pre_authentication_encoding(payload: bytes) -> bytes:
     """Return the bytes that are signed for a payload: DSSE's PAE."""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import CheckedTrees, CheckRunner, matching_files
+from app.automation.check_runner import CheckedTrees, CheckRunner, files_for_check
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import Proposal, ProposalState
@@ -115,7 +115,7 @@ class _CheckedProposal:
 
     def restarted_copy(self) -> "_CheckedProposal":
         """Return a copy to look at again; checks that still run report to the old one only."""
-        results = {name: one for name, one in self.results.items() if one.state.is_final}
+        results = {name: one for name, one in self.results.items() if one.state.has_outcome}
         return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
     def is_running(self) -> bool:
@@ -159,7 +159,7 @@ class CheckFollower:
         self._base: CheckedTrees | None = None
         """The workspace without any proposal, as it was read last."""
 
-    def follow(self, proposals: Iterable[Proposal], shown: str = "") -> None:
+    def update_proposals(self, proposals: Iterable[Proposal], shown: str = "") -> None:
         """Take the current proposals: check new and shown ones, and stop the checks of decided ones."""
         proposals = tuple(proposals)
         waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
@@ -185,7 +185,7 @@ class CheckFollower:
             elif (followed := self._followed[proposal_id]).is_outdated and not followed.is_being_approved:
                 self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
 
-    async def follow_disk(self, changes: AsyncIterator[None]) -> None:
+    async def rerun_on_changes(self, changes: AsyncIterator[None]) -> None:
         """Mark results outdated and rerun checks after changes of the workspace, until `changes` ends.
 
         Args:
@@ -225,11 +225,13 @@ class CheckFollower:
 
     def _mark_outdated(self, proposal_id: str, followed: _CheckedProposal, change: str) -> None:
         """Show the results that there are as outdated."""
-        results = {name: replace(one, stale=change) for name, one in followed.results.items() if one.state.is_final}
+        results = {
+            name: replace(one, stale=change) for name, one in followed.results.items() if one.state.has_outcome
+        }
         followed.results = results
         self._publish_results(proposal_id, followed)
 
-    async def wait(self, proposal_id: str) -> None:
+    async def wait_until_done(self, proposal_id: str) -> None:
         """Wait until nothing runs on a proposal."""
         while (followed := self._followed.get(proposal_id)) is not None and followed.tasks:
             await asyncio.wait(set(followed.tasks))
@@ -252,7 +254,7 @@ class CheckFollower:
         if followed.is_running():
             followed.cancel()
             for name, result in followed.results.items():
-                if not result.state.is_final:
+                if not result.state.has_outcome:
                     followed.results[name] = CheckResult(name, CheckState.CANCELLED, result.when)
             self._publish_results(proposal_id, followed)
             return True
@@ -260,7 +262,7 @@ class CheckFollower:
         if not names:
             names = list(followed.results)
             for check in followed.checks:
-                self._runner.forget(check)
+                self._runner.forget_results(check)
         self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
         return True
 
@@ -342,11 +344,11 @@ class CheckFollower:
     async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
         """Find out which checks concern the proposal, which results are current, and whether any can be run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
-        checks = [check for check in followed.checks if matching_files(check, trees.files) is not None]
+        checks = [check for check in followed.checks if files_for_check(check, trees.files) is not None]
         # Results stay in place until all are known: a look that is cancelled must not lose them.
         earlier, found = followed.results, dict[str, CheckResult]()
         if checks:
-            followed.why_not = await self._runner.obstacle()
+            followed.why_not = await self._runner.unavailable_reason()
             if followed.why_not:
                 followed.results = found
                 return
@@ -356,7 +358,7 @@ class CheckFollower:
             for check in checks:
                 state = CheckState.WAITING if check.when == "staged" else CheckState.NOT_ASKED
                 result = self._runner.cached_result(check, trees, read)
-                if result is None and (old := earlier.get(check.name)) is not None and old.state.is_final:
+                if result is None and (old := earlier.get(check.name)) is not None and old.state.has_outcome:
                     # It may be there already while it runs without the proposal.
                     is_of_this = old.is_current and old.tree == read.after
                     result = old if is_of_this else old.as_outdated(read.after, followed.change)
@@ -374,7 +376,7 @@ class CheckFollower:
 
         assert followed.trees is not None
         for name in names:
-            if not followed.results[name].state.is_final:
+            if not followed.results[name].state.has_outcome:
                 followed.results[name] = CheckResult(name, CheckState.WAITING, followed.results[name].when)
         self._publish_results(proposal_id, followed)
         for check in followed.checks:

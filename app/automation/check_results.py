@@ -105,7 +105,7 @@ class CheckState(StrEnum):
     CANCELLED = "cancelled"
 
     @property
-    def is_final(self) -> bool:
+    def has_outcome(self) -> bool:
         """Return whether the check ran to its end."""
         return self in (CheckState.PASSED, CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
@@ -128,7 +128,7 @@ class CheckOutcome:
     """Which of the changed lines it reached, if it wrote that down."""
 
     @property
-    def count(self) -> int | None:
+    def failure_count(self) -> int | None:
         """Return the number of failures; None if it is unknown."""
         if self.state is CheckState.PASSED:
             return 0
@@ -137,7 +137,7 @@ class CheckOutcome:
         return self.failures[0] if self.failures is not None else len(self.findings) or None
 
     @property
-    def amount(self) -> str:
+    def describe_failures(self) -> str:
         """Return the number of failures in words: `3 failed`."""
         if self.failures is not None:
             number, noun = self.failures
@@ -182,14 +182,14 @@ class CheckResult:
     @property
     def is_current(self) -> bool:
         """Return whether it ended on exactly the bytes that an approval would leave."""
-        return self.state.is_final and not self.stale
+        return self.state.has_outcome and not self.stale
 
     def as_outdated(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
         """Return the result marked outdated, since an approval would leave another tree; `change` says why."""
         return replace(self, stale=change or _difference(self.tree, now))
 
     @property
-    def record_fact(self) -> CheckFact:
+    def as_fact(self) -> CheckFact:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
@@ -226,7 +226,7 @@ class CheckResult:
             return True
         if any(finding.new for finding in self.outcome.findings):
             return True
-        now, then = self.outcome.count, self.before.count
+        now, then = self.outcome.failure_count, self.before.failure_count
         return now is not None and then is not None and now > then
 
     @property
@@ -249,20 +249,20 @@ class CheckResult:
                 return outcome.reason
             case CheckState.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
-        return f"{outcome.amount}{self._before()}"
+        return f"{outcome.describe_failures}{self._before()}"
 
     def _is_fixed(self) -> str:
         before = self.before
         if before is None or before.state is not CheckState.FAILED:
             return ""
-        return f", {before.amount} before" if before.count is not None else ", failed before"
+        return f", {before.describe_failures} before" if before.failure_count is not None else ", failed before"
 
     def _before(self) -> str:
         before = self.before
         if before is None:
             return ""
-        if before.count is not None and self.outcome is not None and self.outcome.count is not None:
-            return f", {before.count:,} before"
+        if before.failure_count is not None and self.outcome is not None and self.outcome.failure_count is not None:
+            return f", {before.failure_count:,} before"
         return {CheckState.PASSED: ", passed before", CheckState.FAILED: ", failed before"}.get(before.state, "")
 
 
@@ -344,7 +344,7 @@ def findings_as_feedback(checked: ProposalChecks) -> str:
     return "\n\n".join(_finding_text(result) for result in checked.new_failures)
 
 
-def feedback_for_result(results: Iterable[CheckResult]) -> str:
+def format_failures_for_model(results: Iterable[CheckResult]) -> str:
     """Return the findings as text for the result of a staging step; empty if there are none.
 
     Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.

@@ -38,20 +38,20 @@ _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 """What a shell's exit codes mean that it uses for itself."""
 
 
-def matching_files(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
+def files_for_check(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
     """Return the files of a proposal that a check covers; None if it does not cover the proposal."""
     rules = IgnoreFile(compile_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
     # A tool that is given no file would look at all there are.
-    return chosen if chosen or not (check.files or takes_files(check)) else None
+    return chosen if chosen or not (check.files or command_takes_files(check)) else None
 
 
-def takes_files(check: CheckTable) -> bool:
+def command_takes_files(check: CheckTable) -> bool:
     """Return whether the check's command takes file names."""
     return FILES in check.run
 
 
-async def sandbox_obstacle(sandbox: Sandbox) -> str:
+async def checks_unavailable_reason(sandbox: Sandbox) -> str:
     """Return why checks cannot run here; empty if they can."""
     probe = await sandbox.probe()
     return f"checks need a layer over the files: {probe.why_not}" if probe.mode is SandboxMode.IN_PLACE else ""
@@ -60,7 +60,7 @@ async def sandbox_obstacle(sandbox: Sandbox) -> str:
 _GO_TEST = re.compile(r"\bgo test\b|\bgotestsum\b")
 
 
-def all_tests(command: str) -> tuple[str, ...]:
+def all_tests_argument(command: str) -> tuple[str, ...]:
     """Return the value of `{tests}` for a run of all tests."""
     return ("./...",) if _GO_TEST.search(command) else ()
 
@@ -81,7 +81,7 @@ async def run_check(
         progress: Takes the last line of its output as it grows.
         leaves: Reads what it has written, on a thread, before that is thrown away.
     """
-    if reason := await sandbox_obstacle(sandbox):
+    if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
     plain, kept = PlainText(), HeadAndTail()
@@ -93,7 +93,7 @@ async def run_check(
             progress(line[:200])
 
     command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
-    command = command.replace(TESTS, shlex.join(all_tests(command)))
+    command = command.replace(TESTS, shlex.join(all_tests_argument(command)))
     try:
         async with sandbox.open(tree) as run:
             ended = await run.execute(
@@ -169,9 +169,9 @@ class CheckRunner:
         """Return the sandbox in which they run. Raises `ConfigError`."""
         return self._sandbox()
 
-    async def obstacle(self) -> str:
+    async def unavailable_reason(self) -> str:
         """Return why checks cannot run here; empty if they can. Raises `ConfigError`."""
-        return await sandbox_obstacle(self._sandbox())
+        return await checks_unavailable_reason(self._sandbox())
 
     async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
         """Return the trees that a check would compare now. Raises `OSError`."""
@@ -247,7 +247,7 @@ class CheckRunner:
                 self._known.popitem(last=False)
             return result
 
-    async def run_behind(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
+    async def run_at_low_priority(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
         """Do work in turn, behind all checks: when one has to run, end the work, and begin it anew later.
 
         Args:
@@ -277,7 +277,7 @@ class CheckRunner:
         finally:
             self._turn.release()
 
-    def forget(self, check: CheckTable) -> None:
+    def forget_results(self, check: CheckTable) -> None:
         """Drop a check's cached results."""
         for key in [key for key in self._known if key[0] == check]:
             del self._known[key]
@@ -285,7 +285,7 @@ class CheckRunner:
     async def _run_on(
         self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
     ) -> CheckOutcome:
-        files = matching_files(check, trees.files) or ()
+        files = files_for_check(check, trees.files) or ()
         coverage: LineCoverage | None = None
 
         def leave(run: SandboxRun) -> None:
@@ -297,8 +297,8 @@ class CheckRunner:
         return replace(outcome, coverage=coverage) if ended else outcome
 
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
-        files = matching_files(check, trees.old_files)
-        if files is None and takes_files(check):
+        files = files_for_check(check, trees.old_files)
+        if files is None and command_takes_files(check):
             # What it looked at was not there, so there was nothing wrong with it.
             return CheckOutcome(CheckState.PASSED)
         return await run_check(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)

@@ -50,7 +50,7 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
     return sorted(found.values(), key=lambda each: each.check.when != "staged")
 
 
-def append_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
+def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
     """Return the text of the workspace's file with these tables appended."""
     tables = "\n".join(_table(each) for each in suggested)
     return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()

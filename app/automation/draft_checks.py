@@ -39,16 +39,16 @@ class DraftChecks:
         checks = [check for check in self._configured() if check.feed and check.when == "staged"]
         if not checks:
             return ""
-        from app.automation.check_results import feedback_for_result
-        from app.automation.check_runner import matching_files
+        from app.automation.check_results import format_failures_for_model
+        from app.automation.check_runner import files_for_check
 
         trees = await asyncio.to_thread(self._trees, draft)
-        checks = [check for check in checks if matching_files(check, trees.files) is not None]
-        if not checks or await self._runner().obstacle():
+        checks = [check for check in checks if files_for_check(check, trees.files) is not None]
+        if not checks or await self._runner().unavailable_reason():
             return ""
         results = []
         for check in checks:
             # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
             with suppress(TimeoutError):
                 results.append(await self._runner().run(check, trees, patience=check.seconds))
-        return feedback_for_result(results)
+        return format_failures_for_model(results)

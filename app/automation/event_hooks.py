@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from app.config.config_tables import Hook, HookEventName
+from app.config.config_tables import HookEventName, HookTable
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
@@ -131,7 +131,7 @@ class HookRunner:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
         self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}
-        self._lines: dict[Hook, _HookQueue] = {}
+        self._lines: dict[HookTable, _HookQueue] = {}
         self._making = threading.Lock()
         self._closed = False
         self.report: Callable[[str], None] = lambda line: None
@@ -139,7 +139,7 @@ class HookRunner:
         self.patience: float | None = None
         """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
 
-    def put(self, hooks: Sequence[Hook], document: HookDocument) -> None:
+    def queue_event(self, hooks: Sequence[HookTable], document: HookDocument) -> None:
         """Queue an event for the hooks that want it."""
         # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
@@ -147,7 +147,7 @@ class HookRunner:
             if hook.on == document.event and (line := self._queue(hook)) is not None:
                 line.put(text)
 
-    def _queue(self, hook: Hook) -> "_HookQueue | None":
+    def _queue(self, hook: HookTable) -> "_HookQueue | None":
         """The line of a hook; None once all are closed."""
         with self._making:
             if hook not in self._lines and not self._closed:
@@ -171,7 +171,9 @@ class HookRunner:
 class _HookQueue:
     """One hook and the events that wait for it."""
 
-    def __init__(self, hook: Hook, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, hook: HookTable, root: Path, environment: Mapping[str, str], tell: Callable[[str], None]
+    ) -> None:
         self._hook = hook
         self._root = root
         self._environment = environment

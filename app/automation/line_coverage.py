@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.automation.report_xml import MOST_XML, ReportError, xml_elements
-from app.concurrency import giving_way
+from app.automation.report_xml import MOST_XML, ReportError, iterate_xml_elements
+from app.concurrency import iterate_cooperatively
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.sandbox_mode import ChangedMeanwhile, SandboxRun
@@ -79,7 +79,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root:
 def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not."""
     for path in (*parent_folders(name), name):
-        leaf = run.read(path, MOST_XML).after
+        leaf = run.read_change(path, MOST_XML).after
         if leaf is not None and leaf.is_link:
             raise ReportError("it lies behind a symbolic link")
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
@@ -99,7 +99,7 @@ def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCover
 
 def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
     try:
-        after = run.read(path, MOST_XML).after
+        after = run.read_change(path, MOST_XML).after
     except (OSError, ChangedMeanwhile):
         return False
     before = trees.after.get(path)
@@ -179,7 +179,7 @@ class _Found:
 
 def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
     path, named = "", False
-    for line in giving_way(io.BytesIO(data)):
+    for line in iterate_cooperatively(io.BytesIO(data)):
         if line.startswith(b"SF:"):
             path, named = found.locate(os.fsdecode(line[3:].strip()), found.folders), True
         elif path and line.startswith(b"DA:"):
@@ -192,7 +192,7 @@ def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
 def _from_xml(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
     root = path = package = ""
     sources: list[str] = []
-    for element, attributes in giving_way(xml_elements(data, texts=("source",))):
+    for element, attributes in iterate_cooperatively(iterate_xml_elements(data, texts=("source",))):
         root = root or element
         if root not in ("coverage", "report"):
             raise ReportError("no coverage report, or damaged")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from app.automation.check_runner import CheckRunner, sandbox_obstacle
+from app.automation.check_runner import CheckRunner, checks_unavailable_reason
 from app.automation.reproduction import Reproduction
 from app.proposals.files.filesystem import file_version
 from app.proposals.proposal_service import ProposalService
@@ -69,7 +69,7 @@ class RecipeRunner:
             return await _run(sandbox, root, recipe, below)
 
         environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
-        ran = await self.checks.run_behind(run)
+        ran = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
             raise NotReproducible("files changed while the command ran; run it again")
         got = {each.path: _result(each) for each in ran.changes}
@@ -102,7 +102,7 @@ def _recipe_of(proposal: Proposal) -> CommandRecipe:
 
 
 async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pending) -> _Run:
-    if reason := await sandbox_obstacle(sandbox):
+    if reason := await checks_unavailable_reason(sandbox):
         raise NotReproducible(reason.replace("checks need", "running it again needs"))
     program = [*command_shell(root), recipe.command]
     try:

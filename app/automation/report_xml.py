@@ -12,7 +12,7 @@ class ReportError(ValueError):
     """A report cannot be read; the message says why."""
 
 
-def xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[tuple[str, Mapping[str, str]]]:
+def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the name and the attributes of each element in a document, as it begins.
 
     A document that declares entities is refused: it could grow without end. No other file is ever read for it.

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.git.blobs import git_mode
+from app.git.blobs import to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
@@ -76,14 +76,14 @@ class WorkspaceTrees:
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
-        changed = _texts(git.query("diff-index", *compared, base))[1::2]
-        untracked = _texts(git.query("ls-files", "--others", "--exclude-standard", "-z"))
+        changed = _texts(git.run_query("diff-index", *compared, base))[1::2]
+        untracked = _texts(git.run_query("ls-files", "--others", "--exclude-standard", "-z"))
         # What ends in a slash is another repository.
         paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
         on_disk = {path: self._blob(git.top / path, algorithm) for path in paths}
         lead = f"{git.folder}/" if git.folder else ""
         index = git.own / "checked-index"
-        git.query("read-tree", base, index=index)
+        git.run_query("read-tree", base, index=index)
         gone = f"0 {'0' * len(base)}"
         _change(git, index, on_disk, gone)
         trees = []
@@ -94,7 +94,7 @@ class WorkspaceTrees:
                 with_layer = git.own / "checked-index-with-layer"
                 shutil.copy(index, with_layer)
                 _change(git, with_layer, over, gone)
-            tree = git.query("write-tree", "--missing-ok", index=with_layer).decode().strip()
+            tree = git.run_query("write-tree", "--missing-ok", index=with_layer).decode().strip()
             trees.append(WorkspaceTree(commit, tree, on_disk | over))
         return trees
 
@@ -126,7 +126,7 @@ class WorkspaceTrees:
                     self._blobs[name, algorithm] = now, blob
         except OSError:
             return ""
-        return f"{git_mode(facts.st_mode, link=False)} {blob}"
+        return f"{to_git_mode(facts.st_mode, link=False)} {blob}"
 
 
 def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
@@ -135,13 +135,13 @@ def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
     data = "".join(f"{blob or gone}\t{path}\0" for path, blob in by_kind).encode("utf-8", "surrogateescape")
     if data:
-        git.query("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
+        git.run_query("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
 
 
 def _blob_of(leaf: Leaf | None, algorithm: str) -> str:
     if leaf is None:
         return ""
-    return f"{git_mode(leaf.mode, link=leaf.is_link)} {blob_id(leaf.data, algorithm)}"
+    return f"{to_git_mode(leaf.mode, link=leaf.is_link)} {blob_id(leaf.data, algorithm)}"
 
 
 def _texts(said: bytes) -> list[str]:

@@ -18,21 +18,21 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "run": Command("headless_run", "run", opens_workspace=False),
+    "run": Command("headless_run", "run_headless_turn", opens_workspace=False),
     "proposals": Command("proposal_list", "list_proposals", recovers=False),
-    "show": Command("proposal_commands", "show"),
-    "ask": Command("headless_run", "ask", opens_workspace=False),
-    "approve": Command("decision_commands", "approve"),
-    "deny": Command("decision_commands", "deny"),
-    "review": Command("plain_review", "review"),
-    "check": Command("check_commands", "check"),
-    "checks": Command("check_commands", "suggest"),
-    "evidence": Command("evidence_command", "evidence"),
-    "reproduce": Command("evidence_command", "reproduce"),
-    "undo": Command("decision_commands", "undo"),
-    "redo": Command("decision_commands", "redo"),
-    "stage": Command("proposal_commands", "stage"),
-    "push": Command("proposal_commands", "push"),
+    "show": Command("proposal_commands", "show_proposal"),
+    "ask": Command("headless_run", "ask_about_hunk", opens_workspace=False),
+    "approve": Command("decision_commands", "approve_proposals"),
+    "deny": Command("decision_commands", "deny_proposals"),
+    "review": Command("plain_review", "review_proposals"),
+    "check": Command("check_commands", "run_checks"),
+    "checks": Command("check_commands", "suggest_check_tables"),
+    "evidence": Command("evidence_command", "collect_evidence"),
+    "reproduce": Command("evidence_command", "reproduce_command_proposal"),
+    "undo": Command("decision_commands", "undo_proposals"),
+    "redo": Command("decision_commands", "redo_proposals"),
+    "stage": Command("proposal_commands", "stage_proposal"),
+    "push": Command("proposal_commands", "push_to_git"),
     "mcp": Command("server_commands", "serve_mcp", opens_workspace=False),
     "hook": Command("", "app.launcher runs it"),
     "doors": Command("door_commands", "list_doors"),
@@ -43,8 +43,8 @@ COMMANDS = {
     "log": Command("record_commands", "print_log"),
     "trailers": Command("record_commands", "print_trailers"),
     "notes": Command("record_commands", "write_notes"),
-    "verify": Command("verify_command", "verify", opens_workspace=False),
-    "doctor": Command("doctor_command", "doctor"),
+    "verify": Command("verify_command", "verify_commits", opens_workspace=False),
+    "doctor": Command("doctor_command", "run_doctor"),
     "keys": Command("reference_commands", "list_keys"),
     "servers": Command("reference_commands", "list_servers"),
     "completion": Command("reference_commands", "print_completion", opens_workspace=False),
@@ -74,7 +74,7 @@ def wants_plain_lines(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("TERM") in ("dumb", "unknown") or bool(environment.get("ACCESSIBLE"))
 
 
-def settings_of_flags(arguments: object) -> Mapping[str, Any]:
+def settings_from_flags(arguments: object) -> Mapping[str, Any]:
     """Return the settings that the command line sets, by name; None for those that it does not set."""
     named = {
         key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")

@@ -80,7 +80,7 @@ class Parser(argparse.ArgumentParser):
         return known, surplus
 
 
-def app_parser() -> argparse.ArgumentParser:
+def make_app_parser() -> argparse.ArgumentParser:
     """Return the parser of `signoff [WORKSPACE]`."""
     parser = Parser(
         prog="signoff",
@@ -105,7 +105,7 @@ def add_app_options(parser: argparse.ArgumentParser) -> None:
 
 
 @functools.cache
-def command_parser() -> argparse.ArgumentParser:
+def make_command_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands; it is built once in a process."""
     parser = Parser(prog="signoff")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection, Sequence
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState
-from app.automation.check_runner import matching_files
-from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
+from app.automation.check_runner import files_for_check
+from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
     CheckDocument,
@@ -17,7 +17,7 @@ from app.cli.json_documents import (
     ProposalLine,
     UncoveredLine,
 )
-from app.cli.proposal_choice import hunk_ids
+from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
@@ -31,12 +31,12 @@ _SIGNS = {CheckState.PASSED: "✓", CheckState.BROKEN: "!"}
 _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
-def check(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a waiting proposal; return 1 if one of them fails."""
     proposal = checkable_proposal(runtime, arguments.id)
-    trees = runtime.service.check_trees(proposal.id, hunk_ids(proposal, arguments.hunks))
+    trees = runtime.service.check_trees(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
-        each for each in configured_checks(runtime, arguments.only) if matching_files(each, trees.files) is not None
+        each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
     ]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=arguments.json))
     failed = any(result.state in _FAILED for result in results)
@@ -73,15 +73,15 @@ def check_before_writing(
     if not wanted:
         return ()
     trees = runtime.service.check_trees(proposal.id, hunks)
-    wanted = [each for each in wanted if matching_files(each, trees.files) is not None]
+    wanted = [each for each in wanted if files_for_check(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
-    return tuple(result.record_fact for result in results)
+    return tuple(result.as_fact for result in results)
 
 
-def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage `[[check]]` tables for the tools that the workspace uses."""
     draft = runtime.service.draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
@@ -92,7 +92,7 @@ def suggest(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
     if not found:
         raise CommandError("Nothing was found here to make a check of that is not one already.")
-    draft.write(WORKSPACE_FILE, append_tables(found, text))
+    draft.write(WORKSPACE_FILE, append_check_tables(found, text))
     names = ", ".join(each.check.name for each in found)
     proposal = runtime.service.stage(draft, f"Checks: {names}")
     if arguments.json:
@@ -138,7 +138,7 @@ def configured_checks(runtime: OpenWorkspace, only: Sequence[str]) -> list[Check
 async def _run(
     runtime: OpenWorkspace, checks: Sequence[CheckTable], trees: WorkspaceVersions, *, quiet: bool
 ) -> list[CheckResult]:
-    if checks and (reason := await runtime.checks.obstacle()):
+    if checks and (reason := await runtime.checks.unavailable_reason()):
         raise CommandError(f"Not checked: {reason}.")
     results = []
     for each in checks:
@@ -181,9 +181,9 @@ def _line(result: CheckResult) -> CheckResultLine:
         words=result.summary,
         seconds=round(outcome.seconds, 3),
         code=outcome.code,
-        failures=outcome.count,
+        failures=outcome.failure_count,
         before=None if before is None else before.state,
-        failures_before=None if before is None else before.count,
+        failures_before=None if before is None else before.failure_count,
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
         findings=[FindingLine.model_validate(each) for each in outcome.findings],

@@ -45,7 +45,7 @@ class CommandError(Exception):
         """Proposals that had been decided before it."""
 
 
-def exit_code(error: Exception) -> int | None:
+def exit_code_for(error: Exception) -> int | None:
     """Return the exit code for an error that the user can cause; None for a defect."""
     from app.config.settings import ConfigError
     from app.proposals.values.proposal_errors import ProposalError
@@ -97,7 +97,7 @@ def find_session(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments"
     return latest
 
 
-def check_folder(workspace: str, *, narrow: bool = False) -> None:
+def require_folder(workspace: str, *, narrow: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
     Args:
@@ -120,12 +120,12 @@ def check_folder(workspace: str, *, narrow: bool = False) -> None:
         print_error(broad_folder_warning(what))
 
 
-def piped_text(what: str) -> str:
+def read_piped_text(what: str) -> str:
     """Return standard input as text; on a terminal, first tell the user what is waited for."""
-    return piped_bytes(what).decode("utf-8", "replace")
+    return read_piped_bytes(what).decode("utf-8", "replace")
 
 
-def piped_bytes(what: str) -> bytes:
+def read_piped_bytes(what: str) -> bytes:
     """Return all of standard input."""
     if sys.stdin.isatty():
         sys.stderr.write(f"signoff: Type {what}, then Ctrl-D.\n")
@@ -188,7 +188,7 @@ def _report_write_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(output_error(error)) from error
+        raise CommandError(format_output_error(error)) from error
 
 
 def format_time(moment: float) -> str:
@@ -196,7 +196,7 @@ def format_time(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
-def output_error(error: OSError) -> str:
+def format_output_error(error: OSError) -> str:
     """Return the error to raise when standard output cannot be written."""
     return f"Standard output cannot be written: {error.strerror or error}."
 

@@ -5,23 +5,37 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.agent.decision_service import approval_event, decision_event, not_recorded_message, redo_event, undo_event
-from app.cli.command_output import CommandError, ExitCode, exit_code, piped_text, print_error, print_json, print_line
+from app.agent.decision_service import (
+    approval_event,
+    decision_event,
+    redo_event,
+    undo_event,
+    unrecorded_decision_error,
+)
+from app.cli.command_output import (
+    CommandError,
+    ExitCode,
+    exit_code_for,
+    print_error,
+    print_json,
+    print_line,
+    read_piped_text,
+)
 from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.proposal_choice import check_seen, hunk_ids, mark_seen, mark_unseen
+from app.cli.proposal_choice import check_unchanged_since_seen, mark_seen, mark_unseen, parse_hunk_numbers
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_proposals
-from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext
+from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext, EvidenceFact
 from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import record_decision
+from app.runtime.workspace_recovery import append_decision_to_sessions
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import strip_unsafe
 
@@ -72,13 +86,13 @@ class _Decided:
     warning: str = ""
 
 
-def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write proposals, or some hunks of one, to disk."""
     _check_hunks(arguments)
     committing = runtime.settings.commit
 
     def one(proposal: Proposal) -> _Decided:
-        hunks = hunk_ids(proposal, arguments.hunks)
+        hunks = parse_hunk_numbers(proposal, arguments.hunks)
         checks: tuple[CheckFact, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
@@ -87,7 +101,8 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)
         with _as_shown(runtime, proposal, force=arguments.force):
-            result = runtime.service.approve(proposal.id, hunks, circumstances=_context(checks))
+            context = _context(checks, _known_evidence(runtime, proposal, hunks))
+            result = runtime.service.approve(proposal.id, hunks, circumstances=context)
         mark_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
@@ -105,17 +120,17 @@ def approve(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return _each(runtime, arguments, one)
 
 
-def deny(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Deny proposals, or some hunks of one; the feedback goes out with the next request of the session."""
     _check_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
-        feedback = piped_text("your feedback")
+        feedback = read_piped_text("your feedback")
     images = _named_in(runtime, feedback)
 
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
-        hunks = hunk_ids(proposal, arguments.hunks)
+        hunks = parse_hunk_numbers(proposal, arguments.hunks)
         # Another agent reads files by itself, by their names.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         as_shown = (
@@ -140,12 +155,12 @@ def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
     return asyncio.run(load_named_images(runtime, feedback, "", "It is denied without images that your words name."))
 
 
-def undo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def undo_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Undo written proposals byte for byte, or reopen denied ones."""
     return _reverse(runtime, arguments, runtime.service.undo, undo_event, "undone", "reopened")
 
 
-def redo(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def redo_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write undone proposals again, or deny reopened ones again."""
     return _reverse(runtime, arguments, runtime.service.redo, redo_event, "applied again", "denied again")
 
@@ -176,7 +191,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
         try:
             done.append(one(runtime.service.get(name)))
         except Exception as error:
-            code = exit_code(error)
+            code = exit_code_for(error)
             if code is None or not done:
                 raise
             raise CommandError(str(error), code, [each.result.proposal.id for each in done]) from error
@@ -196,7 +211,7 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
     if force:
         runtime.service.refresh(proposal_paths(proposal))
     else:
-        check_seen(runtime, proposal)
+        check_unchanged_since_seen(runtime, proposal)
     try:
         yield
     except ChangedSinceSeen:
@@ -204,9 +219,19 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
         raise
 
 
-def _context(checks: tuple[CheckFact, ...] = ()) -> DecisionContext:
-    """Return what the record stores of a decision of this command: the caller and the results of checks."""
-    return DecisionContext(through="command line", caller=describe_caller(), checks=checks)
+def _known_evidence(runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None) -> EvidenceFact | None:
+    """Return what is known of what notices if these hunks are missing; None if that is about other bytes."""
+    if not runtime.settings.check:
+        return None
+    with contextlib.suppress(ProposalError, OSError):
+        found = asyncio.run(runtime.evidence.find_kept(proposal.id, hunks))
+        return found.as_fact if found is not None else None
+    return None
+
+
+def _context(checks: tuple[CheckFact, ...] = (), evidence: EvidenceFact | None = None) -> DecisionContext:
+    """Return what the record stores of a decision of this command: the caller, results of checks, and evidence."""
+    return DecisionContext(through="command line", caller=describe_caller(), checks=checks, evidence=evidence)
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:
@@ -221,9 +246,9 @@ def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalSta
 def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
     """Record a decision that was carried out; return a warning if that fails, for the decision is in force."""
     try:
-        record_decision(runtime, event, result.changed)
+        append_decision_to_sessions(runtime, event, result.changed)
     except StorageError as error:
-        return str(not_recorded_message(result, error))
+        return str(unrecorded_decision_error(result, error))
     return ""
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
-from app.cli.door_commands import first_hook
+from app.cli.door_commands import find_installed_hook
 from app.cli.json_documents import CheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.types import Endpoint
 from app.runtime.model_connection import (
@@ -32,7 +32,7 @@ _NAMED = 20
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
-def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Examine the configured endpoint and the installation, print the findings, and keep what was learned."""
     if arguments.hook_schema:
         from app.automation import event_hooks
@@ -52,7 +52,7 @@ def doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         print_error(f"The endpoint was not checked. {found}")
         return ExitCode(found.code)
     endpoint, diagnosis = found
-    learned = learned_check(LearnedProfiles(runtime.sessions), endpoint)
+    learned = describe_learned_fields(LearnedProfiles(runtime.sessions), endpoint)
     if arguments.json:
         checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
         print_json(
@@ -74,7 +74,7 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnos
         if settings.has_endpoint and not settings.model:
             raise CommandError(asyncio.run(_missing_model_message(runtime)), ExitCode.USAGE)
         endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
-        overrides = settings.for_model.profile_overrides
+        overrides = settings.with_model_tables.profile_overrides
         return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
     except (NotConnected, ProfileError) as error:
         return CommandError(str(error), ExitCode.USAGE)
@@ -90,7 +90,7 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     yield EndpointCheck(
         "checks", True, "; ".join(filter(None, facts)) or "none; `signoff checks suggest` proposes some"
     )
-    hooked = [agent.title for agent in AGENTS if first_hook(runtime, agent)]
+    hooked = [agent.title for agent in AGENTS if find_installed_hook(runtime, agent)]
     yield EndpointCheck(
         "agents", True, f"hooked in: {', '.join(hooked)}" if hooked else "none hooked in; `signoff doors`"
     )
@@ -134,7 +134,7 @@ async def _examine(
     cache = LearnedProfiles(runtime.sessions)
     profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
-    async for finding in examine(endpoint, profile):
+    async for finding in examine_endpoint(endpoint, profile):
         match finding:
             case EndpointCheck():
                 if not quiet:

@@ -11,13 +11,13 @@ from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     InstalledHook,
     UnreadableSettings,
-    agent_version,
-    installed_hook,
+    add_hook,
+    find_hook,
+    read_agent_version,
     release_weaknesses,
+    remove_hook,
+    render_toml_hooks,
     settings_weaknesses,
-    toml_hooks,
-    with_hook,
-    without_hook,
 )
 from app.doors.hook.options import HookOptions
 from app.proposals.values.models import Proposal
@@ -53,7 +53,7 @@ def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
     adds = arguments.what == "install"
     try:
-        after = with_hook(agent, before, HookOptions.of(arguments)) if adds else without_hook(agent, before)
+        after = add_hook(agent, before, HookOptions.from_arguments(arguments)) if adds else remove_hook(agent, before)
     except UnreadableSettings as error:
         raise CommandError(f"{agent.settings} can't be changed: {error}.", ExitCode.REFUSED) from error
     if after == before:
@@ -79,7 +79,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 
 def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
     """Print what the user must write into settings outside the workspace."""
-    reads = f"{agent.title} reads hooks from {agent.wiring} alone, which is not in this workspace"
+    reads = f"{agent.title} reads hooks from {agent.settings_label} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
         verb = (
             "Take signoff's out there"
@@ -87,7 +87,7 @@ def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode
             else "Add signoff's there, as shown without --json"
         )
         raise CommandError(f"{reads}. {verb}.", ExitCode.REFUSED)
-    print_line(f"{reads}. Add there:\n\n{toml_hooks(agent, HookOptions.of(arguments))}")
+    print_line(f"{reads}. Add there:\n\n{render_toml_hooks(agent, HookOptions.from_arguments(arguments))}")
     print_line(f"Then: {agent.next_step}")
     print_line(_UNSEEN)
     return ExitCode.REFUSED
@@ -96,7 +96,7 @@ def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode
 def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     agents = [agent for agent in AGENTS if arguments.agent in (None, agent.name)]
     with ThreadPoolExecutor(len(AGENTS)) as pool:
-        versions = list(pool.map(lambda agent: agent_version(agent.program) if agent.program else "", agents))
+        versions = list(pool.map(lambda agent: read_agent_version(agent.program) if agent.program else "", agents))
     found = [_line(runtime, agent, version) for agent, version in zip(agents, versions, strict=True)]
     if arguments.json:
         print_json(found)
@@ -118,7 +118,7 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Try the hooks of agents; refused if an edit was not held, failed if there was nothing to try."""
-    from app.doors.hook.agent_trial import SECONDS, Trial, try_door
+    from app.doors.hook.agent_trial import SECONDS, DoorTrial, try_door
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
@@ -129,13 +129,15 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
             continue
         program, options = agent.program, _hook_options(runtime, agent)
         trials = (
-            try_door(agent, program, options) if program else [Trial("an edit", "not tried", "it is not installed")]
+            try_door(agent, program, options)
+            if program
+            else [DoorTrial("an edit", "not tried", "it is not installed")]
         )
         for trial in trials:
             lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
                 print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
-        if program and not arguments.json and first_hook(runtime, agent) is None:
+        if program and not arguments.json and find_installed_hook(runtime, agent) is None:
             print_line(f"         not hooked in here; `signoff doors install {agent.name}` proposes it")
     if arguments.json:
         print_json(lines)
@@ -147,15 +149,15 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 def _hook_options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
     """Return the options of the first installed hook, else the defaults."""
-    hook = first_hook(runtime, agent)
+    hook = find_installed_hook(runtime, agent)
     return hook.options if hook else HookOptions()
 
 
-def first_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
+def find_installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
     """Return signoff's hook in the first settings of an agent that have it; None if none have."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
-            if found := installed_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
+            if found := find_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):
                 return found
     return None
 
@@ -169,7 +171,7 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
     for name, path in agent.files_that_disable_hooks(root):
         try:
             text = read_file(path.resolve(), _LARGEST)[0].decode()
-            if name in places and (how := installed_hook(agent, text)):
+            if name in places and (how := find_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
             opened += settings_weaknesses(agent, name, text)

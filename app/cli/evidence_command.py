@@ -6,22 +6,22 @@ import sys
 
 from app.automation.evidence.evidence_runner import FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.evidence.relevant_tests import evidence_check
+from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.automation.recipe_runner import NotReproducible
 from app.cli.check_commands import checkable_proposal, configured_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import EvidenceDocument, EvidenceLine, ReproductionDocument
-from app.cli.proposal_choice import hunk_ids
+from app.cli.proposal_choice import parse_hunk_numbers
 from app.config.settings import WORKSPACE_FILE
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
 from app.runtime.open_workspace import OpenWorkspace
 
 
-def evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run tests without each hunk of a waiting proposal; return 1 if there is no verdict on any hunk."""
     proposal = checkable_proposal(runtime, arguments.id)
-    chosen = hunk_ids(proposal, arguments.hunks)
-    check = evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
+    chosen = parse_hunk_numbers(proposal, arguments.hunks)
+    check = choose_evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
     if check is None:
         raise CommandError(
             f"No check seems to run tests: add evidence = true to one in {WORKSPACE_FILE}.", ExitCode.USAGE
@@ -52,7 +52,7 @@ def evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
                 seconds=round(found.seconds, 3),
                 unheld=[mark.hunk for mark in marks if mark.verdict.is_unheld],
                 complete=len(tried) == len(marks),
-                hunks=[evidence_line(mark) for mark in marks],
+                hunks=[make_evidence_line(mark) for mark in marks],
             )
         )
     else:
@@ -63,7 +63,7 @@ def evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE if tried or not marks else ExitCode.FAILED
 
 
-def reproduce(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the command of a waiting proposal again; return 1 unless it gave the same."""
     try:
         found = asyncio.run(runtime.recipes.reproduce(arguments.id))
@@ -87,6 +87,6 @@ def reproduce(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 
-def evidence_line(mark: HunkEvidence) -> EvidenceLine:
+def make_evidence_line(mark: HunkEvidence) -> EvidenceLine:
     """Return the evidence of one hunk for a document."""
     return EvidenceLine(**mark.model_dump(mode="json"), words=mark.words)

@@ -16,26 +16,26 @@ from pathlib import Path
 from app.agent.session import Session, SpendingMeter
 from app.agent.updates import (
     ConfirmationRequested,
+    EventRecorded,
     Phase,
     PhaseChanged,
     ReasoningStreamed,
-    Recorded,
     SessionFailed,
     StreamDiscarded,
     TextStreamed,
     Update,
 )
-from app.cli.app_arguments import settings_of_flags
+from app.cli.app_arguments import settings_from_flags
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    check_folder,
     debug_file,
     find_session,
-    piped_text,
     print_error,
     print_json,
     print_line,
+    read_piped_text,
+    require_folder,
 )
 from app.cli.json_documents import AnswerDocument, RunDocument, ServerStateLine, UsageLine
 from app.conversation.events import (
@@ -53,13 +53,13 @@ from app.conversation.events import (
     ToolResult,
     TurnEnded,
     UserMessage,
-    side_exchanges,
+    collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.images.image_files import Candidate, NotAttached, load_attachments
+from app.images.image_files import ImageCandidate, NotAttached, load_attachments
 from app.images.mentions import find_mentions
-from app.keys.actions import slash_call
+from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
@@ -87,7 +87,7 @@ async def load_named_images(
         hint: how to send one that is only named, as the end of a sentence.
     """
 
-    async def is_meant(candidate: Candidate) -> bool:
+    async def is_meant(candidate: ImageCandidate) -> bool:
         print_error(f"{candidate.path} is only named, since {candidate.doubt}{hint}.")
         return False
 
@@ -100,10 +100,10 @@ async def load_named_images(
         return ()
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_headless_turn(arguments: argparse.Namespace) -> int:
     """Run one turn; print the answer on standard output and the progress on standard error."""
-    check_folder(arguments.workspace, narrow=not arguments.demo)
-    prompt = piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
+    require_folder(arguments.workspace, narrow=not arguments.demo)
+    prompt = read_piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing tests".', ExitCode.USAGE)
     if arguments.max_steps is not None and not 1 <= arguments.max_steps <= 1_000:
@@ -127,7 +127,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
 @contextlib.asynccontextmanager
 async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
     """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
-    flags = dict(settings_of_flags(arguments))
+    flags = dict(settings_from_flags(arguments))
     if not arguments.demo:
         yield flags
         return
@@ -160,7 +160,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         raise CommandError(
             f"Session {session.id} is open in another window: go on there, or close it first.", ExitCode.REFUSED
         )
-    before = session.log.last
+    before = session.log.last_id
     allowed = arguments.commands == "allow"
     printer = TurnPrinter(session, quiet=arguments.quiet, commands=allowed, in_place=arguments.in_place)
     session.subscribe(printer)
@@ -175,7 +175,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         await session.close()
         await served.close()
         await model.aclose()
-    printer.finish()
+    printer.end_line()
     outcome = _outcome(
         session, [event for event in session.log.events if event.id > before], printer.failure, unavailable
     )
@@ -191,7 +191,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
 
 def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
     """Return the message to send: the prompt, or the text that a custom command makes of it."""
-    if (called := slash_call(prompt.strip())) is None or not prompt.startswith("/"):
+    if (called := parse_slash_command(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
     from app.keys.actions import ACTIONS
     from app.prompts.custom_commands import CommandUnusable
@@ -217,7 +217,7 @@ def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
 async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
     """Load the given images and those in the workspace that the prompt names; raises NotAttached for a given one."""
 
-    async def given_is_meant(candidate: Candidate) -> bool:
+    async def given_is_meant(candidate: ImageCandidate) -> bool:
         return True
 
     images = await load_attachments(runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given)
@@ -366,12 +366,12 @@ class TurnPrinter:
                 self._permit(update)
             case SessionFailed(message=message):
                 self.failure = message
-            case Recorded(event=event):
+            case EventRecorded(event=event):
                 self._event(event)
             case _:
                 pass
 
-    def finish(self) -> None:
+    def end_line(self) -> None:
         """End the line that is being written."""
         self._expected.cancel()
         self._line("")
@@ -382,7 +382,9 @@ class TurnPrinter:
         unattended = self._missing_permission(asked)
         subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
         self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
-        self._session.confirm(request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended))
+        self._session.answer_confirmation(
+            request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended)
+        )
 
     def _missing_permission(self, asked: Confirmation) -> str:
         """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
@@ -461,27 +463,27 @@ class TurnPrinter:
             self._write(escape_unsafe(text) + "\n")
 
 
-def ask(arguments: argparse.Namespace) -> int:
+def ask_about_hunk(arguments: argparse.Namespace) -> int:
     """Ask the model about a hunk and print the answer; the conversation does not contain either."""
-    check_folder(arguments.workspace)
+    require_folder(arguments.workspace)
     if not arguments.question.strip():
         raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
     return asyncio.run(_ask(arguments))
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
+    runtime = open_runtime(Path(arguments.workspace), settings_from_flags(arguments))
     try:
         recover_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
-        exchange = await ask_model_aside(runtime, proposal, place, arguments.question)
+        exchange = await ask_side_question(runtime, proposal, place, arguments.question)
         return _print_answer(exchange, json=arguments.json)
     finally:
         runtime.close()
 
 
-async def ask_model_aside(
+async def ask_side_question(
     runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
 ) -> SideExchange:
     """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
@@ -492,7 +494,7 @@ async def ask_model_aside(
         raise CommandError(str(error), ExitCode.USAGE) from error
     session = open_session(runtime, model, _session_of(runtime, proposal), settings)
     try:
-        return await answered_aside(session, place, question)
+        return await ask_in_session(session, place, question)
     finally:
         await session.close()
         await model.aclose()
@@ -518,11 +520,11 @@ def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | N
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
-async def answered_aside(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+async def ask_in_session(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
     """Ask a question aside in a session; return it with its answer."""
     uid = await session.aside.ask(place, question)
     await session.aside.wait_until_idle()
-    exchange = next(one for one in side_exchanges(session.log.events) if one.question.uid == uid)
+    exchange = next(one for one in collect_side_exchanges(session.log.events) if one.question.uid == uid)
     if exchange.answer is None:
         raise CommandError("The answer could not be kept.")
     return exchange

@@ -20,7 +20,7 @@ from app.runtime.user_editor import edit_text, editor_command
 _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
-class HunkCommands:
+class HunkKeys:
     """Carries out commands that do not decide; the question is repeated afterwards.
 
     Args:
@@ -67,28 +67,30 @@ class HunkCommands:
         answer = await self._terminal.read_line(f"Which lines apart? {_ranges(hunk)} Lines: ")
         picked = _picked(answer or "", hunk)
         if picked is None:
-            self._terminal.say("Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one.")
+            self._terminal.print_lines(
+                "Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one."
+            )
             return
         numbers = LineNumbers(diff.change.path, frozenset(picked["old"]), frozenset(picked["new"]))
         parts = await asyncio.to_thread(self._runtime.service.split, proposal.id, numbers, proposal.revision)
         if not parts:
-            self._terminal.say("Not split: these are all of its lines.")
+            self._terminal.print_lines("Not split: these are all of its lines.")
         self._state.take_parts(proposal, parts, ())
         self._state.chosen.left_out.pop(proposal.id, None)
 
     async def _edit(self, proposal: Proposal, diff: FileDiff) -> None:
         path, text = diff.change.path, proposed_text(diff)
         if diff.change.result is None:
-            self._terminal.say(f"{path} has no text to edit.")
+            self._terminal.print_lines(f"{path} has no text to edit.")
             return
         command = editor_command(self._runtime.settings.editor, os.environ)
         folder = self._runtime.workspace.root
         edited = await edit_text(command, text, name=path, folder=folder, asleep=nullcontext)
         if edited == text:
-            self._terminal.say("Nothing was changed.")
+            self._terminal.print_lines("Nothing was changed.")
             return
         await self._service().edit_proposal(proposal.id, path, edited, proposal.revision)
-        self._terminal.say(f"{path} in {proposal.id} is yours now.")
+        self._terminal.print_lines(f"{path} in {proposal.id} is yours now.")
 
     async def _comment(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         last = hunk.new_start + hunk.new_count if hunk.new_count else -(hunk.old_start + hunk.old_count)
@@ -96,26 +98,28 @@ class HunkCommands:
         picked = _picked(answer or str(last), hunk)
         places: list[tuple[Side, int]] = [(side, line) for side, lines in (picked or {}).items() for line in lines]
         if len(places) != 1:
-            self._terminal.say("No comment. Name one line of this hunk, such as 14, or -12 for a removed one.")
+            self._terminal.print_lines(
+                "No comment. Name one line of this hunk, such as 14, or -12 for a removed one."
+            )
             return
         text = (await self._terminal.read_line("Comment: ") or "").strip()
         if not text:
-            self._terminal.say("No comment.")
+            self._terminal.print_lines("No comment.")
             return
         side, line = places[0]
         self._state.unsaid.set_comment(proposal, with_quote(Remark(diff.change.path, side, line, text), [diff]))
-        self._terminal.say("Kept. It goes to the model with the decision.")
+        self._terminal.print_lines("Kept. It goes to the model with the decision.")
 
     async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:
         question = (await self._terminal.read_line("Your question: ") or "").strip()
         if not question:
-            self._terminal.say("Nothing was asked.")
+            self._terminal.print_lines("Nothing was asked.")
             return
         answer = (await self._ask_aside(proposal, place, question)).answer
         if answer is not None and answer.text.strip():
-            self._terminal.say(answer.text.strip("\n"))
+            self._terminal.print_lines(answer.text.strip("\n"))
         if answer is not None and answer.note:
-            self._terminal.say(answer.note)
+            self._terminal.print_lines(answer.note)
 
 
 def _ranges(hunk: Hunk) -> str:

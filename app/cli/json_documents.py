@@ -243,7 +243,7 @@ class ProposalDetail(ProposalFacts):
     """What its commands have written already, besides."""
 
     @classmethod
-    def of(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
+    def from_proposal(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
         """Return the details of a proposal and its diffs."""
         facts = {name: getattr(proposal, name) for name in cls.model_fields if name != "files"}
         return cls(**facts, files=[_file_detail(diff) for diff in diffs])

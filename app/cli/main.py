@@ -10,16 +10,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.app_arguments import COMMANDS, AppArguments, settings_of_flags, wants_plain_lines
+from app.cli.app_arguments import COMMANDS, AppArguments, settings_from_flags, wants_plain_lines
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    check_folder,
-    exit_code,
+    exit_code_for,
+    format_output_error,
     open_closed_streams,
-    output_error,
     print_error,
     print_json,
+    require_folder,
     show_control_characters,
 )
 
@@ -55,17 +55,17 @@ def _run(words: Sequence[str]) -> int:
         return _wrong_usage(problem)
     if not words:
         return _open_app(AppArguments())
-    from app.cli.argument_parser import app_parser
+    from app.cli.argument_parser import make_app_parser
 
-    return _open_app(AppArguments(**vars(app_parser().parse_args(words))))
+    return _open_app(AppArguments(**vars(make_app_parser().parse_args(words))))
 
 
 def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
     """Parse the arguments of a command; with `--json` print a usage error as a document, too."""
-    from app.cli.argument_parser import UsageError, command_parser
+    from app.cli.argument_parser import UsageError, make_command_parser
 
     try:
-        return command_parser().parse_args(words)
+        return make_command_parser().parse_args(words)
     except UsageError as wrong:
         if "--json" in words:
             from app.cli.json_documents import ErrorDocument
@@ -91,7 +91,7 @@ def _flush_streams(code: int) -> int:
         except OSError as full:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if not code and stream is sys.stdout:
-                print_error(output_error(full))
+                print_error(format_output_error(full))
                 code = ExitCode.FAILED
     return code
 
@@ -106,7 +106,7 @@ def _run_command(arguments: "argparse.Namespace") -> int:
             return int(_run_in_workspace(run, arguments, recovers=command.recovers))
         return int(run(arguments))
     except Exception as error:
-        code = exit_code(error)
+        code = exit_code_for(error)
         if code is None:
             raise
         print_error(str(error))
@@ -122,8 +122,8 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", *, recovers: bool) -> int:
     from app.runtime.open_workspace import open_runtime
 
-    check_folder(arguments.workspace)
-    runtime = open_runtime(Path(arguments.workspace), settings_of_flags(arguments))
+    require_folder(arguments.workspace)
+    runtime = open_runtime(Path(arguments.workspace), settings_from_flags(arguments))
     runtime.hook_dispatcher.tell = print_error
     try:
         if recovers:
@@ -155,7 +155,7 @@ def _open_app(arguments: AppArguments) -> int:
     try:
         return _open_lines(arguments) if is_plain else _open_screen(arguments)
     except Exception as error:
-        code = exit_code(error)
+        code = exit_code_for(error)
         if code is None:
             raise
         print_error(str(error))

@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.cli.app_arguments import AppArguments, settings_of_flags
+from app.cli.app_arguments import AppArguments, settings_from_flags
 from app.cli.command_output import CommandError, debug_file, find_session, print_error, print_line
-from app.concurrency import WatchedSelector, make_imports_give_way
+from app.concurrency import IdleTrackingSelector, make_imports_cooperative
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import OpenedWorkspace
 
@@ -31,8 +31,8 @@ def open_app(arguments: AppArguments) -> int:
         CommandError, ConfigError, StorageError: the workspace, the session or the demo cannot be opened.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    make_imports_give_way()
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(WatchedSelector())) as runner:
+    make_imports_cooperative()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(IdleTrackingSelector())) as runner:
         return runner.run(_run(arguments))
 
 
@@ -44,7 +44,7 @@ async def _run(arguments: AppArguments) -> int:
     async with AsyncExitStack() as stack:
 
         async def open_behind() -> OpenedWorkspace:
-            return await open_workspace_of(arguments, stack)
+            return await open_workspace_for_app(arguments, stack)
 
         where = find_app_dirs()
         theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
@@ -91,9 +91,9 @@ def _report_crash(report: str, log: Path) -> None:
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def open_workspace_of(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
+async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
     """Open the workspace, with the demo if it is asked for; the stack closes it again."""
-    root, flags = Path(arguments.workspace or "."), dict(settings_of_flags(arguments))
+    root, flags = Path(arguments.workspace or "."), dict(settings_from_flags(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
         flags |= demo

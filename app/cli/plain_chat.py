@@ -11,12 +11,12 @@ from app.agent.session import Session
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.headless_run import TurnPrinter, answered_aside, load_named_images, make_user_message
-from app.cli.open_app import open_workspace_of
+from app.cli.headless_run import TurnPrinter, ask_in_session, load_named_images, make_user_message
+from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
-from app.keys.actions import slash_call
+from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import permission_scopes
@@ -51,7 +51,7 @@ async def _run(arguments: AppArguments) -> int:
     terminal = PlainTerminal()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
     async with AsyncExitStack() as stack:
-        opened = await open_workspace_of(arguments, stack)
+        opened = await open_workspace_for_app(arguments, stack)
         chat = PlainChat(terminal, opened)
         left = asyncio.ensure_future(chat.run())
         codes: list[int] = []
@@ -69,7 +69,7 @@ async def _run(arguments: AppArguments) -> int:
             finally:
                 await chat.close()
         if not codes and not (arguments.demo and not arguments.workspace):
-            terminal.say(f"To go on with this session: signoff --plain --session {chat.session.id}")
+            terminal.print_lines(f"To go on with this session: signoff --plain --session {chat.session.id}")
         return codes[0] if codes else ExitCode.DONE
 
 
@@ -97,7 +97,7 @@ class _ChatPrinter(TurnPrinter):
 
     def hold(self) -> None:
         """Hold the output back while the user reviews."""
-        self.finish()
+        self.end_line()
         self._held = []
 
     def release(self) -> None:
@@ -145,10 +145,10 @@ class PlainChat:
         if hasattr(self, "_printer"):
             self._printer(update)
         elif isinstance(update, SessionFailed):
-            self._terminal.say(f"! {update.message}")
+            self._terminal.print_lines(f"! {update.message}")
 
     async def _ask_aside(self, proposal: Proposal, place: ThreadAnchor, question: str) -> SideExchange:
-        return await answered_aside(self.session, place, question)
+        return await ask_in_session(self.session, place, question)
 
     async def run(self) -> None:
         """Talk until the user leaves; raises CommandError where there is no model to talk to."""
@@ -157,7 +157,7 @@ class PlainChat:
         except NotConnected as error:
             raise CommandError(str(error), ExitCode.USAGE) from error
         for line in await self._host.start():
-            self._terminal.say(f"! {line}")
+            self._terminal.print_lines(f"! {line}")
         self.session = await self._host.open(self._record)
         if self.session.is_follower:
             raise CommandError(
@@ -166,8 +166,10 @@ class PlainChat:
             )
         self._printer = _ChatPrinter(self.session, self._terminal)
         model = self.session.ports.model.endpoint.model
-        self._terminal.say(f"signoff in {self._runtime.workspace.root}, with {model}.")
-        self._terminal.say("What the model edits waits for your yes. /help lists the commands, Ctrl-D leaves.")
+        self._terminal.print_lines(f"signoff in {self._runtime.workspace.root}, with {model}.")
+        self._terminal.print_lines(
+            "What the model edits waits for your yes. /help lists the commands, Ctrl-D leaves."
+        )
         try:
             while await self._exchange():
                 pass
@@ -187,9 +189,9 @@ class PlainChat:
                 return True
             return await self._say()
         except LineInterrupted:
-            self._terminal.say("Ctrl-D leaves.")
+            self._terminal.print_lines("Ctrl-D leaves.")
         except (ProposalError, StorageError, CommandError) as error:
-            self._terminal.say(str(error))
+            self._terminal.print_lines(str(error))
         return True
 
     # The model's turn
@@ -199,26 +201,26 @@ class PlainChat:
         session, printer = self.session, self._printer
         self._terminal.on_interrupt = session.interrupt
         try:
-            while session.busy:
+            while session.is_busy:
                 await _first_of(session.wait_until_idle(), printer.asked.wait())
                 while printer.requests:
                     await self._permit(printer.requests[0])
         finally:
             self._terminal.on_interrupt = lambda: None
-        printer.finish()
+        printer.end_line()
 
     async def _permit(self, request: ConfirmationRequested) -> None:
         """Ask the user for a permission."""
-        self._printer.finish()
+        self._printer.end_line()
         asked = request.confirmation
         forms = permission_scopes(asked).forms
         self._describe(asked)
         if forms:
-            self._terminal.say(f"a allows for this session: {forms[0]}")
+            self._terminal.print_lines(f"a allows for this session: {forms[0]}")
         try:
             key = await self._terminal.ask(f"Allow it? [{','.join(_PERMISSIONS)}]")
             if key == "r":
-                words = await self._terminal.read_words("Why not?")
+                words = await self._terminal.read_multiline("Why not?")
                 answer = ConfirmationAnswer(allowed=False, feedback=words)
             elif key in ("y", "n"):
                 answer = ConfirmationAnswer(allowed=key == "y")
@@ -227,22 +229,22 @@ class PlainChat:
                 answer = ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION, form=form)
             else:
                 for one, words in _PERMISSIONS.items():
-                    self._terminal.say(f"{one}  {words}")
+                    self._terminal.print_lines(f"{one}  {words}")
                 return
         except LineInterrupted:
             self.session.interrupt()
             self._printer.forget(request.key)
             return
         self._printer.forget(request.key)
-        self.session.confirm(request.key, answer)
+        self.session.answer_confirmation(request.key, answer)
 
     def _describe(self, asked: Confirmation) -> None:
         where = "the workspace" if asked.folder in ("", ".") else asked.folder
-        self._terminal.say(f"{WANTED[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:")
+        self._terminal.print_lines(f"{WANTED[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:")
         for line in asked.detail.split("\n"):
-            self._terminal.say(f"  {line}")
+            self._terminal.print_lines(f"  {line}")
         for note in asked.notes:
-            self._terminal.say(note)
+            self._terminal.print_lines(note)
 
     # The user's turn
 
@@ -256,7 +258,7 @@ class PlainChat:
         names = ", ".join(one.id for one in waiting)
         verb = "waits" if len(waiting) == 1 else "wait"
         if not await self._terminal.confirm(f"{names} {verb}: review now?"):
-            self._terminal.say(f"{names} {verb} on; /review shows what waits.")
+            self._terminal.print_lines(f"{names} {verb} on; /review shows what waits.")
             return False
         await self._run_review([])
         return True
@@ -278,13 +280,13 @@ class PlainChat:
         """Read the user's next line, and send or perform it; return False to leave."""
         question = self.session.question
         for number, option in enumerate(question.options if question else (), 1):
-            self._terminal.say(f"  {number}. {option}")
+            self._terminal.print_lines(f"  {number}. {option}")
         text = await self._read_message("Your answer: " if question else "> ")
         if text is None:
             return False
         if question is not None and text.isdecimal() and 1 <= int(text) <= len(question.options):
             text = question.options[int(text) - 1]
-        name, argument = slash_call(text.strip()) or ("", "")
+        name, argument = parse_slash_command(text.strip()) or ("", "")
         match f"/{name}":
             case _ if not text.strip():
                 pass
@@ -292,8 +294,8 @@ class PlainChat:
                 return False
             case "/help":
                 for command, words in _COMMANDS.items():
-                    self._terminal.say(f"{command}  {words}")
-                self._terminal.say("A line that ends with a backslash goes on with the next one.")
+                    self._terminal.print_lines(f"{command}  {words}")
+                self._terminal.print_lines("A line that ends with a backslash goes on with the next one.")
             case "/continue":
                 await self.session.resume()
             case "/review":

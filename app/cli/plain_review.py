@@ -13,7 +13,7 @@ from app.agent.decision_service import DecisionService
 from app.cli.app_arguments import wants_plain_lines
 from app.cli.command_output import CommandError, ExitCode, print_error
 from app.cli.decision_commands import describe_caller
-from app.cli.hunk_commands import HunkCommands
+from app.cli.hunk_commands import HunkKeys
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import mark_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor
@@ -69,7 +69,7 @@ _AT_HUNK = tuple(_HELP)
 _ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
 
 
-def review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
+def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Review the named proposals, or all that wait, on this terminal."""
     if not arguments.plain and not wants_plain_lines():
         raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
@@ -77,7 +77,7 @@ def review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
 
 
 async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
-    from app.cli.headless_run import ask_model_aside
+    from app.cli.headless_run import ask_side_question
     from app.runtime.model_connection import make_committer
 
     terminal = PlainTerminal()
@@ -85,7 +85,7 @@ async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
     decisions = SessionlessDecisions(
         runtime, lambda: make_committer(runtime, runtime.settings), lambda ids: None, print_error
     )
-    reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_model_aside, runtime))
+    reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_side_question, runtime))
     try:
         await reviewed.run(ids)
     except LineInterrupted:
@@ -120,7 +120,7 @@ class PlainReview:
         self._checks: CheckFollower | None = None
         caller = describe_caller()
         self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
-        self._commands = HunkCommands(terminal, runtime, self.state, service, ask_aside)
+        self._commands = HunkKeys(terminal, runtime, self.state, service, ask_aside)
         self._decided: list[str] = []
         """The proposals that were decided here, by decision, the latest last."""
         self.goes_on = False
@@ -148,7 +148,7 @@ class PlainReview:
             pass
         await self._refresh()
         left = ", ".join(one.id for one in self.state.waiting)
-        self._terminal.say(f"Still waiting: {left}." if left else "Nothing else waits for you.")
+        self._terminal.print_lines(f"Still waiting: {left}." if left else "Nothing else waits for you.")
 
     async def close(self) -> None:
         """Store the seen lines, and stop the running checks."""
@@ -180,7 +180,7 @@ class PlainReview:
             proposal = self.state.get(name)
             if proposal is None:
                 if walk is None:
-                    self._terminal.say(f"{name} is not waiting any more.")
+                    self._terminal.print_lines(f"{name} is not waiting any more.")
                 return None
             if walk is None or walk.proposal != proposal:
                 walk = await self._begin(proposal, walk)
@@ -189,7 +189,7 @@ class PlainReview:
                 if (over := await self._ask(walk)) is not None:
                     return over or None
             except (ProposalError, StorageError, EditorFailed, CommandError) as error:
-                self._terminal.say(str(error))
+                self._terminal.print_lines(str(error))
 
     async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
         """Print the head of a proposal; answers to unchanged hunks stay."""
@@ -199,13 +199,14 @@ class PlainReview:
         mark_seen(self._runtime, proposal.id)
         if before is not None:
             walk.keep_answers(before)
-            self._terminal.say(f"{proposal.id} has changed. This is what it is now.")
-        self._terminal.say()
+            self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
+        self._terminal.print_lines()
         self._print(plain_lines.proposal_lines(self.state, proposal))
         for path in self.state.looked_at.rebased_files(proposal):
-            self._terminal.say(f"Caution: {path} was re-based since you last saw it here. Look again.")
+            self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
-        walk.take_checks(self.state.checks.get(proposal.id))
+        await self._load_evidence(proposal)
+        walk.take_found_reasons(self.state)
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
@@ -217,7 +218,7 @@ class PlainReview:
             is_due = current is None or diff is current[0]
             if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
                 walk.printed.add(change.path)
-                self._terminal.say()
+                self._terminal.print_lines()
                 self._print(plain_lines.file_lines(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
                     self.state.looked_at.seen_lines(walk.proposal).note_file(change.path)
@@ -226,7 +227,7 @@ class PlainReview:
             self._show_hunk(walk.proposal, *current)
 
     def _show_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
-        self._terminal.say()
+        self._terminal.print_lines()
         self._print(plain_lines.hunk_lines(diff, hunk))
         self._print(plain_lines.hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
@@ -236,7 +237,7 @@ class PlainReview:
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
-            self._terminal.say(line)
+            self._terminal.print_lines(line)
 
     async def _ask(self, walk: HunkWalk) -> str | None:
         """Ask about the current hunk or the whole proposal, and act on the answer.
@@ -247,10 +248,12 @@ class PlainReview:
         question, keys = _question(walk)
         if not question:
             return ""
-        self._terminal.say(walk.state_line(self.state))
+        self._terminal.print_lines(walk.state_line(self.state))
         key = await self._terminal.ask(f"{question} [{','.join(keys)}]")
         if key not in keys:
-            self._terminal.say(f"“{key}” means nothing here. ? lists the keys." if key else "? lists the keys.")
+            self._terminal.print_lines(
+                f"“{key}” means nothing here. ? lists the keys." if key else "? lists the keys."
+            )
             return None
         match key:
             case "?":
@@ -321,7 +324,7 @@ class PlainReview:
         """Return whether a decision can be made; ask once where something has to be named first."""
         match verdict:
             case Refuse(reason):
-                self._terminal.say(reason)
+                self._terminal.print_lines(reason)
                 return False
             case Confirm(question):
                 return await self._terminal.confirm(question)
@@ -330,7 +333,7 @@ class PlainReview:
     async def _approve(self, proposal: Proposal) -> DecisionResult:
         hunks = self.state.chosen.chosen_part(proposal).decided_hunks
         if self._checks is not None:
-            self._checks.follow([proposal], proposal.id)
+            self._checks.update_proposals([proposal], proposal.id)
             with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
                 await self._decisions.check(proposal.id, proposal.revision, hunks)
 
@@ -365,15 +368,15 @@ class PlainReview:
             if not isinstance(error, NotRecorded):
                 self.state.unsaid.restore(proposal.id, words)
             raise
-        self._terminal.say(outcome(result))
+        self._terminal.print_lines(outcome(result))
         self._decided.append(proposal.id)
         await self._save(proposal)
         if words:
             who = proposal.origin.agent_name if agent else "the model"
             heard = agent or proposal.session
-            self._terminal.say(f"Your words go to {who}." if heard else "Your words are in the log.")
+            self._terminal.print_lines(f"Your words go to {who}." if heard else "Your words are in the log.")
         for other in result.changed:
-            self._terminal.say(f"{other.id} is {other.state.replace('_', ' ')} now. {other.reason}".rstrip())
+            self._terminal.print_lines(f"{other.id} is {other.state.replace('_', ' ')} now. {other.reason}".rstrip())
         return result
 
     async def _images(self, words: ReviewFeedback) -> tuple[Image, ...]:
@@ -385,14 +388,14 @@ class PlainReview:
         return await load_named_images(self._runtime, words.text, "", "It is decided without images.")
 
     async def _request_changes(self, proposal: Proposal) -> None:
-        text = await self._terminal.read_words(f"What should be different about {proposal.id}?")
+        text = await self._terminal.read_multiline(f"What should be different about {proposal.id}?")
         before = self.state.unsaid.drafts.get(proposal.id, "")
         self.state.unsaid.keep_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
         if not self.state.unsaid.feedback_for(proposal):
             if not can_be_asked_anew(proposal):
-                self._terminal.say("Nothing was written, so nothing was sent.")
+                self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
-            self._terminal.say("Why it is stale goes to the model.")
+            self._terminal.print_lines("Why it is stale goes to the model.")
             self.goes_on = True
         if await self._agrees(deny_in_words(self.state, proposal)):
             await self._deny(proposal, None)
@@ -402,12 +405,12 @@ class PlainReview:
         if walk.go_back():
             return None
         if not self._decided:
-            self._terminal.say("There is nothing to undo.")
+            self._terminal.print_lines("There is nothing to undo.")
             return None
         name = self._decided[-1]
         result = await self._service().undo(name)
         self._decided.pop()
-        self._terminal.say(undo_words(result).text)
+        self._terminal.print_lines(undo_words(result).text)
         return name if result.proposal.state.is_pending else None
 
     # Checks
@@ -415,7 +418,7 @@ class PlainReview:
     async def _run_checks(self, proposal: Proposal) -> None:
         """Run the checks that run by themselves; Ctrl-C ends them."""
         if "check" in self._runtime.configuration.untrusted:
-            self._terminal.say("Not checked: .signoff.toml waits for your trust (/trust in the app).")
+            self._terminal.print_lines("Not checked: .signoff.toml waits for your trust (/trust in the app).")
         if not self._runtime.settings.check or not can_be_approved(proposal):
             return
         if self._checks is None:
@@ -428,17 +431,26 @@ class PlainReview:
                 lambda one: self.state.chosen.chosen_part(one).decided_hunks,
                 self._take_checks,
             )
-        self._checks.follow([proposal], proposal.id)
+        self._checks.update_proposals([proposal], proposal.id)
         with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
-            await self._checks.wait(proposal.id)
+            await self._checks.wait_until_done(proposal.id)
         if (checked := self.state.checks.get(proposal.id)) is not None:
             kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
             await asyncio.to_thread(kept.keep, checked)
 
+    async def _load_evidence(self, proposal: Proposal) -> None:
+        """Take what is known of what notices if hunks are missing; storage and disk errors leave nothing known."""
+        if self._runtime.settings.check and can_be_approved(proposal):
+            chosen = self.state.chosen.chosen_part(proposal).decided_hunks
+            with suppress(ProposalError, OSError):
+                found = await self._runtime.evidence.find_kept(proposal.id, chosen)
+                if found is not None:
+                    self.state.evidence[proposal.id] = found
+
     def _take_checks(self, checked: "ProposalChecks") -> None:
         before = self.state.checks.get(checked.proposal)
         if checked.is_running and not (before is not None and before.is_running):
-            self._terminal.say("Checks run; Ctrl-C ends them.")
+            self._terminal.print_lines("Checks run; Ctrl-C ends them.")
         self.state.checks[checked.proposal] = checked
 
     @contextmanager

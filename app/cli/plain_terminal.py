@@ -50,7 +50,7 @@ class PlainTerminal:
         else:
             self.on_interrupt()
 
-    def say(self, text: str = "") -> None:
+    def print_lines(self, text: str = "") -> None:
         """Print lines."""
         print_line(text)
 
@@ -76,7 +76,7 @@ class PlainTerminal:
         while True:
             self.write(f"{question} ")
             if ahead := self._discard_typed_ahead():
-                self.say(f"\nNot taken, since it was typed before this question: {ahead}")
+                self.print_lines(f"\nNot taken, since it was typed before this question: {ahead}")
                 continue
             asked = time.monotonic()
             answer = await self._line()
@@ -84,15 +84,15 @@ class PlainTerminal:
                 raise EOFError
             if time.monotonic() - asked >= GRACE_SECONDS:
                 return answer.strip()
-            self.say(f"Not taken, since it came too soon to be an answer: {answer.strip()}")
+            self.print_lines(f"Not taken, since it came too soon to be an answer: {answer.strip()}")
 
     async def confirm(self, question: str) -> bool:
         """Ask a question that only `y` or `yes` agrees to."""
         return (await self.ask(f"{question} [y/N]")).lower() in ("y", "yes")
 
-    async def read_words(self, prompt: str) -> str:
+    async def read_multiline(self, prompt: str) -> str:
         """Read a text of several lines; empty if the user leaves it."""
-        self.say(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
+        self.print_lines(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
         lines: list[str] = []
         while (line := await self.read_line("> ")) is not None and line.rstrip() != _END:
             lines.append(line)
@@ -106,14 +106,14 @@ class PlainTerminal:
             try:
                 piece = await waiting
             except LineInterrupted:
-                self.say()
+                self.print_lines()
                 raise
             finally:
                 loop.remove_reader(self._input)
                 self._reading = None
             if not piece:
                 if not data:
-                    self.say()
+                    self.print_lines()
                     return None
                 break
             data += piece

@@ -10,7 +10,7 @@ _MOST_DIGITS = 12
 """Digits of a hunk number that are read; no hunk has a number of so many."""
 
 
-def hunk_ids(proposal: Proposal, numbers: str | None) -> set[str] | None:
+def parse_hunk_numbers(proposal: Proposal, numbers: str | None) -> set[str] | None:
     """Return the ids of the hunks with these numbers; None for the whole proposal.
 
     Raises:
@@ -59,7 +59,7 @@ def mark_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
         runtime.sessions.set_setting(f"{_SETTING}:{proposal_id}", None)
 
 
-def check_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def check_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Raise `ChangedSinceSeen` if the proposal has changed since it was shown."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
         raise ChangedSinceSeen(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    piped_bytes,
     print_error,
     print_json,
     print_line,
     print_text,
+    read_piped_bytes,
 )
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
 from app.cli.proposal_choice import mark_seen, refresh_proposals
@@ -32,7 +32,7 @@ _NAMED = 10
 """Files that are named as left out."""
 
 
-def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage a diff made elsewhere, commits, or the changes on disk as a proposal."""
     if arguments.worktree is not None and arguments.source is not None:
         raise CommandError("Give --worktree or --from, one of them.", ExitCode.USAGE)
@@ -69,7 +69,7 @@ def stage(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
     from app.cli.check_commands import check_before_writing
     from app.runtime.git_proposals import push_proposal
@@ -108,7 +108,7 @@ def push(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) -> Proposal:
     try:
-        data = piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
+        data = read_piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", ExitCode.USAGE) from error
     return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), everything=everything)
@@ -133,16 +133,16 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
         print_error(trouble)
 
 
-def show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def show_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
     refresh_proposals(runtime)
     proposal = runtime.service.get(arguments.id)
     mark_seen(runtime, proposal.id)
     if arguments.json:
-        print_json(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
+        print_json(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
         return ExitCode.DONE
     if arguments.hunks:
-        _list_hunks(ProposalDetail.of(proposal, runtime.service.diffs(proposal.id)))
+        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
         return ExitCode.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
     if proposal.ignored_words:

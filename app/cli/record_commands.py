@@ -28,7 +28,7 @@ from app.cli.json_documents import (
 from app.proposals.decide.commit_trailers import entry_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import CommandCaller
-from app.proposals.values.record_entries import RecordEntry, blob_id, is_written_by
+from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is_written_by
 from app.runtime.commit_records import reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored
@@ -149,17 +149,17 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     """
     from app.attestation.commit_verification import CommitVerifier
     from app.attestation.review_notes import FETCHED, REVIEWS
-    from app.attestation.review_policy import committed_policy
+    from app.attestation.review_policy import read_committed_policy
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.run_git import GitFailed
 
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
             return 0, {}, ""
         try:
-            verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
+            verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
             return verifier.check_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
@@ -202,12 +202,14 @@ def _tell(
         print_line(f"  and {len(moved) - _LISTED} more")
 
 
-def _signed(entries: Sequence[RecordEntry]) -> dict[str, tuple[str, RecordEntry]]:
+def _signed(entries: Sequence[DecisionRecordEntry]) -> dict[str, tuple[str, DecisionRecordEntry]]:
     """The blob that the last decision on each file left, empty for no file, with its entry."""
     return {file.path: (file.result, entry) for entry in entries for file in entry.files if file.base or file.result}
 
 
-def _moved(runtime: OpenWorkspace, signed: dict[str, tuple[str, RecordEntry]]) -> list[tuple[str, RecordEntry]]:
+def _moved(
+    runtime: OpenWorkspace, signed: dict[str, tuple[str, DecisionRecordEntry]]
+) -> list[tuple[str, DecisionRecordEntry]]:
     """Yield the paths whose content differs from the last signed version, each with the record entry of that
     version."""
     disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)

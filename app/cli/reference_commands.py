@@ -11,11 +11,11 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from app.cli import json_documents
-from app.cli.argument_parser import add_app_options, command_parser
+from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import KeyLine, ServerLine
 from app.keys.actions import ACTIONS
-from app.keys.keymap import keys_of, spelled
+from app.keys.keymap import config_spelling, effective_keys
 from app.mcp_client.configured_servers import find_servers
 from app.mcp_client.mcp_servers import SWITCHED
 from app.runtime.open_workspace import OpenWorkspace
@@ -54,7 +54,7 @@ def print_completion(arguments: argparse.Namespace) -> ExitCode:
     """Print the completion script of a shell."""
     import shtab
 
-    parser = command_parser()
+    parser = make_command_parser()
     add_app_options(parser)
     for action in _actions(parser):
         if action.dest == "workspace":
@@ -80,7 +80,11 @@ def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     keymap = runtime.settings.keys
     lines = [
         KeyLine(
-            id=action.id, title=action.title, keys=list(keys_of(action, keymap)), scope=action.scope, help=action.help
+            id=action.id,
+            title=action.title,
+            keys=list(effective_keys(action, keymap)),
+            scope=action.scope,
+            help=action.help,
         )
         for action in ACTIONS
     ]
@@ -88,7 +92,7 @@ def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         print_json(lines)
         return ExitCode.DONE
     for line in lines:
-        print_line(f"{line.id:<26} {'  '.join(map(spelled, line.keys)):<22} {line.help or line.title}")
+        print_line(f"{line.id:<26} {'  '.join(map(config_spelling, line.keys)):<22} {line.help or line.title}")
     return ExitCode.DONE
 
 

@@ -33,8 +33,8 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
     os.dup2(2, 1)
     server = DoorServer(lambda: _tools(Path(arguments.workspace), arguments.wait), outlet.send)
     for line in read_lines(0, ending):
-        server.receive(line)
-    server.end()
+        server.handle_line(line)
+    server.shut_down()
     return 0
 
 

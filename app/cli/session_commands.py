@@ -25,7 +25,7 @@ from app.conversation.events import (
     event_images,
 )
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
-from app.conversation.markdown_export import markdown_record
+from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import kept_versions
@@ -55,7 +55,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
     runtime.sessions.append(session.id, [*found.events, note, Notice(text=told)])
     session = runtime.sessions.get(session.id)
-    counts = {kind: found.count(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
+    counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
     if arguments.json:
         print_json(
             ImportDocument(
@@ -132,7 +132,7 @@ def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         print_json(events)
         return ExitCode.DONE
     diffs = _diffs(runtime, events)
-    print_text(markdown_record(record.title, record.model, events, diffs).rstrip("\n") + "\n")
+    print_text(export_markdown(record.title, record.model, events, diffs).rstrip("\n") + "\n")
     return ExitCode.DONE
 
 

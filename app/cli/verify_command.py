@@ -14,11 +14,11 @@ from app.attestation.range_verification import VerifiedRange, verify_range
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    check_folder,
     format_time,
     print_error,
     print_json,
     print_line,
+    require_folder,
 )
 from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.git.run_git import GitFailed
@@ -26,7 +26,7 @@ from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 
 
-def verify(arguments: argparse.Namespace) -> ExitCode:
+def verify_commits(arguments: argparse.Namespace) -> ExitCode:
     """Verify the commits of a range under the policy of its base.
 
     Returns:
@@ -35,14 +35,14 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     Raises:
         CommandError: the range is empty, or git, a note or the policy cannot be read.
     """
-    check_folder(arguments.workspace)
+    require_folder(arguments.workspace)
     root, when = Path(arguments.workspace).resolve(), _time(arguments.at)
     try:
         verified = verify_range(root, arguments.range, when, policy_file=arguments.policy, more_notes=arguments.notes)
     except GitFailed as error:
         raise CommandError(str(error)) from error
     _PRINTERS["json" if arguments.json else arguments.format](verified)
-    return ExitCode.DONE if verified.covered else ExitCode.REFUSED
+    return ExitCode.DONE if verified.is_covered else ExitCode.REFUSED
 
 
 def _time(day: str | None) -> float:
@@ -59,10 +59,10 @@ _SHOWN = 7
 """Digits of an id."""
 
 
-def print_text(verified: VerifiedRange) -> None:
+def print_verification(verified: VerifiedRange) -> None:
     """Print a line for each commit and each file of it."""
     for commit in verified.commits:
-        mark = "✓" if commit.covered else "✗"
+        mark = "✓" if commit.is_covered else "✗"
         print_line(f"{mark} {commit.commit[:_SHOWN]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}")
         for file in commit.files:
             path = escape_unsafe(file.path, keep="")
@@ -72,14 +72,14 @@ def print_text(verified: VerifiedRange) -> None:
     print_line(verified.summary)
 
 
-def print_document(verified: VerifiedRange) -> None:
+def print_verification_json(verified: VerifiedRange) -> None:
     """Print it as JSON."""
     print_json(
         CommitVerificationDocument(
             base=verified.base,
             tip=verified.tip,
             policy=verified.policy,
-            covered=verified.covered,
+            covered=verified.is_covered,
             commits=[VerifiedCommitLine.model_validate(commit) for commit in verified.commits],
             refused=dict(verified.refused),
         )
@@ -128,13 +128,13 @@ def print_sarif(verified: VerifiedRange) -> None:
 
 def print_badge(verified: VerifiedRange) -> None:
     """Print the JSON of a badge, as https://shields.io/badges/endpoint-badge reads it."""
-    covered = sum(commit.covered for commit in verified.commits)
+    covered = sum(commit.is_covered for commit in verified.commits)
     _print_data(
         {
             "schemaVersion": 1,
             "label": "reviewed",
             "message": f"{covered} of {plural(len(verified.commits), 'commit')}",
-            "color": "brightgreen" if verified.covered else "red",
+            "color": "brightgreen" if verified.is_covered else "red",
         }
     )
 
@@ -147,7 +147,7 @@ def _findings(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
     """Yield each uncovered place: the path, the line from 1 or 0 for the whole file, a sentence."""
     for commit in verified.commits:
         for file in commit.files:
-            for line in file.lines or [0] if file.problem else ():
+            for line in file.uncovered_lines or [0] if file.problem else ():
                 yield file.path, line, f"{commit.commit[:_SHOWN]}: {file.problem} not reviewed."
 
 
@@ -157,14 +157,18 @@ def _escape(text: str) -> str:
 
 def _describe(file: FileVerification) -> str:
     if file.problem:
-        lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
+        lines = (
+            f" (line{'s' * (len(file.uncovered_lines) > 1)} {', '.join(map(str, file.uncovered_lines))})"
+            if file.uncovered_lines
+            else ""
+        )
         reviewed = "".join(
             f"; line {hunk.line} by {_describe_reviews(hunk.reviews)}" for hunk in file.hunks if hunk.covered
         )
         return f"{file.problem}{lines} not reviewed{reviewed}"
     if not file.reviews:
         return "no review asked"
-    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.rebased}"
+    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.is_rebased}"
 
 
 def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:
@@ -180,8 +184,8 @@ def _describe_review(one: AcceptedReview) -> str:
 
 
 _PRINTERS = {
-    "text": print_text,
-    "json": print_document,
+    "text": print_verification,
+    "json": print_verification_json,
     "github": print_annotations,
     "sarif": print_sarif,
     "badge": print_badge,

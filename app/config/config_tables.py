@@ -49,7 +49,7 @@ class ServerTable(BaseModel):
 HookEventName = Literal["staged", "decided", "turn_ended", "question"]
 
 
-class Hook(BaseModel):
+class HookTable(BaseModel):
     """A command that runs on events, and the events that it runs on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -72,7 +72,7 @@ _HERE = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def validate_placeholder(command: str) -> str:
+def validate_placeholders(command: str) -> str:
     """Return the command; refuse `{files}` and `{tests}` inside quotes, backquotes, a here-document, or escaped.
 
     Raises:
@@ -146,7 +146,7 @@ LEAST_WINDOW = 1_000
 _ENDING = re.compile(r"\[([^][]*\])\Z")
 
 
-class Price(BaseModel):
+class PriceTable(BaseModel):
     """Prices of a model in US dollars per million tokens: an entry of the `[price]` table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -208,7 +208,7 @@ class ModelTable(BaseModel):
     """Tokens, as the general setting."""
     wire: ChosenWire | None = None
     """As the general setting."""
-    price: Price | None = None
+    price: PriceTable | None = None
     """The price of these models: `input`, `output`, `cached`, `cache_write`."""
     request: RequestFields = Field(default_factory=dict)
     """Overrides the general `[request]`, field by field."""
@@ -241,7 +241,7 @@ def is_pattern(name: str) -> bool:
     return _literal_length(name) < len(name)
 
 
-def model_table(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
+def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
     """Return the settings of a model: of all matching tables, the more specific one wins."""
     said: dict[str, Any] = {}
     for pattern in reversed(matching_patterns(model, tables)):

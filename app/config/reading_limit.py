@@ -5,7 +5,7 @@ from pathlib import Path
 from app.config.toml import parse_toml
 
 
-def reading_limit(user_file: Path) -> int:
+def read_reading_limit(user_file: Path) -> int:
     """Return `unseen_lines` of the `[reading]` table; 0 if it is not set.
 
     Raises:

@@ -17,15 +17,15 @@ from app.config.config_tables import (
     LEAST_WINDOW,
     ChosenWire,
     Effort,
-    Hook,
+    HookTable,
     ModelTable,
-    Price,
+    PriceTable,
     ReadingTable,
     RequestFields,
     ServerTable,
+    merge_model_tables,
     merge_tables,
-    model_table,
-    validate_placeholder,
+    validate_placeholders,
 )
 from app.config.toml import parse_toml
 
@@ -94,7 +94,7 @@ class CheckTable(BaseModel):
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
     """What the review calls it."""
-    run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholder)]
+    run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholders)]
     """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes; `{tests}`,
     where evidence is collected, for the tests that it needs, else for all."""
     when: Literal["staged", "asked", "approve"] = "staged"
@@ -150,7 +150,7 @@ class Settings(BaseModel):
     """How much the model is to reason; `off` leaves it to the server."""
     request: RequestFields = Field(default_factory=dict)
     """More fields of each request; they go over those of signoff, except the conversation and its tools."""
-    price: dict[str, Price] = Field(default_factory=dict)
+    price: dict[str, PriceTable] = Field(default_factory=dict)
     """What models cost, by name or pattern as in `models`, where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
@@ -204,7 +204,7 @@ class Settings(BaseModel):
     """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
     reading: ReadingTable = Field(default_factory=ReadingTable)
     """How much may wait for you to read, over all agents."""
-    hook: tuple[Hook, ...] = ()
+    hook: tuple[HookTable, ...] = ()
     """Commands that are told of events; those of a trusted workspace are added to the user's."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
@@ -228,9 +228,9 @@ class Settings(BaseModel):
         return {**self.profile, **window, **wire}
 
     @property
-    def for_model(self) -> "Settings":
+    def with_model_tables(self) -> "Settings":
         """Return the settings with those of their model's tables applied."""
-        own = model_table(self.model, self.models)
+        own = merge_model_tables(self.model, self.models)
         changes = {key: getattr(own, key) for key in own.model_fields_set}
         for key in ("request", "profile"):
             changes[key] = merge_tables(getattr(self, key), changes.get(key, {}))
@@ -368,7 +368,7 @@ def setting_origin(
     return ""
 
 
-def validated_value(key: str, value: Any) -> Any:
+def validate_value(key: str, value: Any) -> Any:
     """Return the value that a setting would take, its default for None. Raises `ConfigError`."""
     if value is None:
         return getattr(Settings(), key)

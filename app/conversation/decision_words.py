@@ -6,7 +6,7 @@ from app.conversation.events import CallDenied, Decision, ProposalDecided
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 
 
-def decision_facts(decided: ProposalDecided) -> str:
+def format_decision_facts(decided: ProposalDecided) -> str:
     """Return the facts of a decision for a system message: proposal, files, hunks, and what is on disk now.
 
     That the user's words follow is not among them: `SystemText.introduces` says it.
@@ -20,12 +20,12 @@ def decision_facts(decided: ProposalDecided) -> str:
     return "\n".join(lines)
 
 
-def denial_facts(denied: CallDenied) -> str:
+def format_denial(denied: CallDenied) -> str:
     """Return the fact of a denied call, for a system message before the user's words on it."""
     return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
 
 
-def feedback_text(decided: ProposalDecided) -> str:
+def format_feedback(decided: ProposalDecided) -> str:
     """Return the user's feedback and line comments, whole, as a user message; empty if there are none."""
     parts = [decided.feedback] if decided.feedback.strip() else []
     parts += [_comment(comment) for comment in decided.comments]

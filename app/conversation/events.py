@@ -127,12 +127,12 @@ class SideExchange:
     answer: SideAnswer | None = None
 
     @property
-    def answered(self) -> str:
+    def answer_text(self) -> str:
         """Return the model's answer; empty if there is none."""
         return self.answer.text.strip() if self.answer is not None else ""
 
 
-def side_thread_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
+def find_side_thread(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
     """Return the thread of the side question or answer with this id; None for other events."""
     places: dict[str, ThreadAnchor] = {}
     for event in events:
@@ -146,7 +146,7 @@ def side_thread_of(events: Iterable[EventBase], number: int) -> ThreadAnchor | N
     return None
 
 
-def side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
+def collect_side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
     """Return the side questions with their answers, in the order in which they were asked."""
     asked: dict[str, SideExchange] = {}
     for event in events:
@@ -158,7 +158,7 @@ def side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
     return tuple(asked.values())
 
 
-class Invocation(EventValue):
+class CommandInvocation(EventValue):
     """The custom command that the user called, and its arguments; its text became the message."""
 
     typed: str
@@ -175,11 +175,11 @@ class UserMessage(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     text: str
-    command: Invocation | None = None
+    command: CommandInvocation | None = None
     images: tuple[Image, ...] = ()
 
     @property
-    def typed(self) -> str:
+    def typed_text(self) -> str:
         """Return the text as the user typed it."""
         return self.command.typed if self.command else self.text
 
@@ -191,11 +191,11 @@ class MessageQueued(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.USER] = Audience.USER
     text: str
-    command: Invocation | None = None
+    command: CommandInvocation | None = None
     images: tuple[Image, ...] = ()
 
     @property
-    def typed(self) -> str:
+    def typed_text(self) -> str:
         """Return the text as the user typed it."""
         return self.command.typed if self.command else self.text
 

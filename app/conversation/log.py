@@ -21,7 +21,7 @@ class EventSink(Protocol):
         """
         ...
 
-    async def since(self, after: int) -> Sequence[Event]:
+    async def read_after(self, after: int) -> Sequence[Event]:
         """The events with an id above `after`, in order."""
         ...
 
@@ -70,19 +70,19 @@ class EventLog:
         """Feed `fold` all events so far, and every later one as it arrives; returns it."""
         for event in self._events:
             fold.apply(event)
-        return self.follow(fold)
+        return self.attach_from_now(fold)
 
-    def follow(self, fold: FoldT) -> FoldT:
+    def attach_from_now(self, fold: FoldT) -> FoldT:
         """Feed `fold` every event from now on; returns it."""
         self._folds.append(fold)
         return fold
 
     @property
-    def last(self) -> int:
+    def last_id(self) -> int:
         """Id of the newest event; 0 if there is none."""
         return self._events[-1].id if self._events else 0
 
-    def defer(self, event: Event) -> None:
+    def append_with_next(self, event: Event) -> None:
         """Have `event` written in front of the next batch, in the same transaction, with the time that it is now."""
         self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
 
@@ -99,24 +99,24 @@ class EventLog:
         async with self._appending:
             deferred, self._deferred = self._deferred, []
             try:
-                stored = tuple(await self._sink.append((*deferred, *batch), self.last))
+                stored = tuple(await self._sink.append((*deferred, *batch), self.last_id))
             except Exception:
                 self._deferred[:0] = deferred
                 raise
-            self.extend(stored)
+            self.add_stored(stored)
         return stored[len(stored) - len(batch) :]
 
     async def catch_up(self) -> tuple[Event, ...]:
         """Read the events that another process has written; return them."""
-        return self.extend(await self._sink.since(self.last))
+        return self.add_stored(await self._sink.read_after(self.last_id))
 
-    def extend(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
+    def add_stored(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
         """Add events that the store already holds; return the new ones, in the order of their ids."""
         fresh: list[Event] = []
         for event in sorted(foreign, key=_position):
             if event.id and self._holds(event.id):
                 continue
-            if event.id < self.last:
+            if event.id < self.last_id:
                 insort(self._events, event, key=_position)
             else:
                 self._events.append(event)
@@ -143,7 +143,7 @@ class EventLog:
         return at < len(self._events) and self._events[at].id == number
 
 
-def from_a_turn(events: Sequence[Event]) -> Sequence[Event]:
+def from_first_turn(events: Sequence[Event]) -> Sequence[Event]:
     """The end of a log from where its first turn begins; all of it if none does."""
     first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
     return events[first:]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
+from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -24,12 +24,12 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.images.image import Image, quoted_names
+from app.images.image import Image, quote_names
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
 
-def markdown_record(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
+def export_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
     """The record of a session.
 
     Args:
@@ -71,7 +71,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 def _images(images: Sequence[Image]) -> str:
     """Return a line for each image: its description and the hash under which it is stored."""
     lines = [
-        f"- image {quoted_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
+        f"- image {quote_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
     ]
     return "\n\n" + "\n".join(lines) if lines else ""
 
@@ -101,11 +101,11 @@ def _rare(event: Event, when: str) -> str:
 
 def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
     if isinstance(event, CallDenied):
-        return f"## You denied a call, {when}\n\n{denial_facts(event)}\n\n{quote_text(event.feedback)}"
-    words = feedback_text(event)
+        return f"## You denied a call, {when}\n\n{format_denial(event)}\n\n{quote_text(event.feedback)}"
+    words = format_feedback(event)
     said = f"\n\n{quote_text(words)}" if words else ""
     head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"
-    return f"{head}\n\n{decision_facts(event)}{said}{_images(event.images)}"
+    return f"{head}\n\n{format_decision_facts(event)}{said}{_images(event.images)}"
 
 
 def _staged(event: ProposalStaged, diff: str, when: str) -> str:

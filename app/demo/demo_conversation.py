@@ -22,7 +22,7 @@ MOST_LINES = 14
 
 
 @dataclass(frozen=True, slots=True)
-class NewCall:
+class PlannedCall:
     """A tool call to make."""
 
     name: str
@@ -34,7 +34,7 @@ class DemoReply:
     """Markdown text and the calls after it."""
 
     text: str
-    calls: Sequence[NewCall] = ()
+    calls: Sequence[PlannedCall] = ()
 
 
 def fenced_code(text: str, *, language: str = "") -> str:
@@ -45,12 +45,12 @@ def fenced_code(text: str, *, language: str = "") -> str:
     return f"{fence}{language}\n{shown}\n{fence}"
 
 
-def code_list(names: Sequence[object]) -> str:
+def format_code_list(names: Sequence[object]) -> str:
     """Return names as code in a sentence: "`a`, `b` and `c`"."""
-    return sentence_list([f"`{name}`" for name in names])
+    return join_in_sentence([f"`{name}`" for name in names])
 
 
-def sentence_list(names: Sequence[str]) -> str:
+def join_in_sentence(names: Sequence[str]) -> str:
     """Return names in a sentence: "a, b and c"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
@@ -80,7 +80,7 @@ class DemoCall:
     """Empty if it never ran, or ended before it had one."""
 
     @property
-    def staged(self) -> bool:
+    def is_staged(self) -> bool:
         """Whether this was an edit that the client took."""
         return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
 
@@ -114,9 +114,9 @@ class DemoTurn:
         return [call for call in self.calls if call.name in EDIT_TOOLS]
 
     @property
-    def staged(self) -> list[DemoCall]:
+    def staged_edits(self) -> list[DemoCall]:
         """The edits of this turn that became part of a proposal."""
-        return [call for call in self.calls if call.staged]
+        return [call for call in self.calls if call.is_staged]
 
     def has_note(self, fact: str) -> bool:
         """Whether one of the notes states this fact: a key of `notes` in words.toml."""
@@ -184,7 +184,7 @@ def is_decision(note: str) -> bool:
     return bool(_NOTES["denied"].search(note) or _NOTES["approved"].search(note))
 
 
-def proposals_named(texts: Sequence[str]) -> list[str]:
+def find_proposal_ids(texts: Sequence[str]) -> list[str]:
     """Return the ids of the proposals that the texts name, each once."""
     return list(dict.fromkeys(found for text in texts for found in _PROPOSAL.findall(text)))
 
@@ -220,7 +220,7 @@ class ToolFindings:
         for call in calls:
             match call.name:
                 case "list_files" if call.result:
-                    self.paths = listed_paths(call.result)
+                    self.paths = parse_listed_paths(call.result)
                 case "read_file" if call.result:
                     self._take_page(call)
 
@@ -229,7 +229,7 @@ class ToolFindings:
         start = first if isinstance(first, int) else 1
         self.asked.add(path)
         before, expected = self._begun.get(path, ("", 1)) if start > 1 else ("", start)
-        page = file_text(call.result, start)
+        page = extract_file_text(call.result, start)
         if page is None or start != expected:
             return
         self._begun.pop(path, None)
@@ -240,21 +240,21 @@ class ToolFindings:
         else:
             self.texts[path] = before + page
 
-    def readings(self, paths: Iterable[str]) -> list[NewCall]:
+    def calls_to_read(self, paths: Iterable[str]) -> list[PlannedCall]:
         """The calls that are still needed to have read `paths` to their ends."""
         pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
         return [
-            NewCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
+            PlannedCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
             for path, begun in pages
             if begun or path not in self.asked
         ]
 
-    def read(self, paths: Iterable[str]) -> dict[str, str]:
+    def file_texts(self, paths: Iterable[str]) -> dict[str, str]:
         """Path to content, of those of `paths` that could be read."""
         return {path: self.texts[path] for path in paths if path in self.texts}
 
 
-def file_text(result: str, start: int = 1) -> str | None:
+def extract_file_text(result: str, start: int = 1) -> str | None:
     """Return the file content in a result of `read_file`, from line `start` on; None if there is none."""
     lines: list[str] = []
     for line in result.split("\n"):
@@ -263,7 +263,7 @@ def file_text(result: str, start: int = 1) -> str | None:
     return "\n".join(lines) + ("" if _NO_FINAL_NEWLINE.search(result) else "\n") if lines else None
 
 
-def listed_paths(result: str) -> list[str]:
+def parse_listed_paths(result: str) -> list[str]:
     """Return the paths in a result of `list_files`, without folders and remarks."""
     names = (_MARK.sub("", line).strip() for line in result.splitlines())
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
@@ -316,17 +316,17 @@ class DemoTask:
         return ToolFindings(call for turn in self.thread for call in turn.calls)
 
     @property
-    def listed(self) -> list[str] | None:
+    def listed_files(self) -> list[str] | None:
         """The files of the workspace, if they have been listed since the request was made."""
         return self.earlier_findings.paths
 
-    def is_new(self, calls: Sequence[NewCall]) -> bool:
+    def is_new_proposal(self, calls: Sequence[PlannedCall]) -> bool:
         """Whether `calls` differ from what the first editing step of every turn proposed."""
         steps = ([_edit_keys(step.calls) for step in turn.steps] for turn in self.thread)
         return _edit_keys(calls) not in [next(filter(None, edits), set()) for edits in steps]
 
 
-def _edit_keys(calls: Sequence[DemoCall | NewCall]) -> set[str]:
+def _edit_keys(calls: Sequence[DemoCall | PlannedCall]) -> set[str]:
     """Return the edits among `calls` as comparable texts, without their descriptions."""
     edits = [
         (call.name, {**call.arguments, "summary": "", "version": ""}) for call in calls if call.name in EDIT_TOOLS

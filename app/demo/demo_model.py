@@ -18,17 +18,17 @@ from app.demo.demo_conversation import (
     DemoReply,
     DemoTask,
     DemoTurn,
-    NewCall,
+    PlannedCall,
     ToolFindings,
-    code_list,
     content_text,
     current_task,
     fenced_code,
+    find_proposal_ids,
+    format_code_list,
     is_decision,
-    proposals_named,
+    join_in_sentence,
     read_history,
     read_intent,
-    sentence_list,
 )
 from app.demo.editing_skills import ask_for_another_way
 from app.text.plural import plural
@@ -84,11 +84,11 @@ def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str])
         for line in text.splitlines():
             if not _DEFINED.match(line) and any(re.search(rf"\b{re.escape(name)}\b", line) for name in names):
                 places.append(f"- `{file}`: `{line.strip()}`")
-    read = sentence_list([f"`{file}`" for file in dict.fromkeys([path, *texts])])
+    read = join_in_sentence([f"`{file}`" for file in dict.fromkeys([path, *texts])])
     if not places:
-        return _WORDS["unused"].format(names=code_list(names), read=read)
+        return _WORDS["unused"].format(names=format_code_list(names), read=read)
     found = "\n".join(dict.fromkeys(places[:_MOST_USES]))
-    return f"{_WORDS['used'].format(names=code_list(names), read=read)}\n\n{found}"
+    return f"{_WORDS['used'].format(names=format_code_list(names), read=read)}\n\n{found}"
 
 
 def _names(text: str) -> list[str]:
@@ -119,7 +119,7 @@ def explain_file(path: str, text: str) -> str:
         parts.append(_table("what | line | what it says of itself", rows))
     opening, suffix = "\n".join(text.splitlines()[:MOST_LINES]), PurePosixPath(path).suffix[1:]
     parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDS['languages'].get(suffix, ''))}")
-    if silent := code_list([node.name for node in nodes if not _docstring(node)]):
+    if silent := format_code_list([node.name for node in nodes if not _docstring(node)]):
         parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
     return "\n\n".join(parts)
 
@@ -175,40 +175,40 @@ def say_help(task: DemoTask) -> DemoReply:
     return DemoReply(WORDS["welcome" if task.intent.kind == "thanks" else "help"])
 
 
-def ask(task: DemoTask) -> DemoReply:
+def ask_what_is_meant(task: DemoTask) -> DemoReply:
     """Ask which of several things a vague request means."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
             f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDS['abilities']}"
         )
     what = f"`{task.intent.paths[0]}`" if task.intent.paths else "this"
-    question = NewCall("ask_user", {"question": WORDS["question"], "options": WORDS["options"]})
+    question = PlannedCall("ask_user", {"question": WORDS["question"], "options": WORDS["options"]})
     return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
 
 
-def explain(task: DemoTask) -> DemoReply:
+def explain_files(task: DemoTask) -> DemoReply:
     """Explain the files that the request names, or the whole project."""
     findings, named = task.findings, task.intent.paths
-    if task.listed is None:
-        if calls := findings.readings(named):
+    if task.listed_files is None:
+        if calls := findings.calls_to_read(named):
             return DemoReply("Let me read that.", calls)
-        if not named or len(findings.read(named)) < len(named):
-            return DemoReply("Let me see what is here.", [NewCall("list_files", {})])
+        if not named or len(findings.file_texts(named)) < len(named):
+            return DemoReply("Let me see what is here.", [PlannedCall("list_files", {})])
         return DemoReply("\n\n".join(explain_file(path, findings.texts[path]) for path in named))
     chosen = _matching_files(task)
-    paths = chosen or _overview(task.listed)
-    if calls := findings.readings(paths):
+    paths = chosen or _overview(task.listed_files)
+    if calls := findings.calls_to_read(paths):
         return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
-    texts = findings.read(paths)
+    texts = findings.file_texts(paths)
     if not texts:
-        return DemoReply(f"I could not read {code_list(paths) or 'anything'}.")
+        return DemoReply(f"I could not read {format_code_list(paths) or 'anything'}.")
     told = [explain_file(path, text) for path, text in texts.items()] if chosen else []
-    return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed)))
+    return DemoReply("\n\n".join(told) or explain_project(texts, len(task.listed_files)))
 
 
 def _matching_files(task: DemoTask) -> list[str]:
     """Return the files that a request names, else those whose stem is one of its words."""
-    paths, words = task.listed or [], set(re.findall(r"\w+", task.text.lower()))
+    paths, words = task.listed_files or [], set(re.findall(r"\w+", task.text.lower()))
     by_name = [path for path in paths for name in task.intent.paths if f"/{path}".endswith(f"/{name}")]
     by_word = [path for path in paths if PurePosixPath(path).stem.lower().strip("_") in words]
     return by_name or by_word[:2]
@@ -223,7 +223,7 @@ def _overview(paths: list[str]) -> list[str]:
     ]
 
 
-_SKILLS = {"fix": editing_skills.fix, "vague": ask, "explain": explain}
+_SKILLS = {"fix": editing_skills.propose_fix, "vague": ask_what_is_meant, "explain": explain_files}
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
@@ -251,8 +251,8 @@ def respond(request: dict[str, Any]) -> DemoReply:
     elif choice == "required":
         named = [*named, *offered]
     if named:
-        return DemoReply("", [NewCall(named[0], _made_up(offered[named[0]]))])
-    if turn.staged:
+        return DemoReply("", [PlannedCall(named[0], _made_up(offered[named[0]]))])
+    if turn.staged_edits:
         return _edit_on(turn) if "write_file" in offered else DemoReply(_handed_back(turn))
     reply = _next_step(turns)
     if missing := [call.name for call in reply.calls if call.name not in offered]:
@@ -263,7 +263,7 @@ def respond(request: dict[str, Any]) -> DemoReply:
 def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
     """Return the next step of a task while tools may be called."""
     task, turn = current_task(turns), turns[-1]
-    if failed := [call for call in turn.edits if not call.staged]:
+    if failed := [call for call in turn.edits if not call.is_staged]:
         return DemoReply(
             f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
         )
@@ -282,10 +282,10 @@ def _follow_up(task: DemoTask) -> DemoReply | None:
     if not earlier or turn.steps or turn.has_note("denied"):
         return None
     if turn.has_note("approved"):
-        names = sentence_list([f"**{name}**" for name in proposals_named(turn.notes)]) or "The proposal"
-        files = _files(next((one for one in reversed(earlier) if one.staged), turn))
+        names = join_in_sentence([f"**{name}**" for name in find_proposal_ids(turn.notes)]) or "The proposal"
+        files = _files(next((one for one in reversed(earlier) if one.staged_edits), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
-    if earlier[-1].staged:
+    if earlier[-1].staged_edits:
         return DemoReply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
     last = earlier[-1].steps[-1:]
     if not last or last[0].calls or turn.has_note("interrupted"):
@@ -300,32 +300,34 @@ def _edit_on(turn: DemoTurn) -> DemoReply:
     lines += [f"- polished, round {number}" for number in range(1, paths.count(_NOTES_FILE) + 2)]
     content = "\n".join(["# Summary of changes", "", *lines, ""])
     arguments = {"path": _NOTES_FILE, "content": content, "summary": "Sum the changes up"}
-    return DemoReply("While I am at it, I polish this a little more.", [NewCall("write_file", arguments)])
+    return DemoReply("While I am at it, I polish this a little more.", [PlannedCall("write_file", arguments)])
 
 
 def _text_only(turns: Sequence[DemoTurn]) -> str:
     """The answer where no tool may be called."""
-    if turns[-1].staged:
+    if turns[-1].staged_edits:
         return _handed_back(turns[-1])
     reply = _next_step(turns)
     if not reply.calls:
         return reply.text
-    names = code_list(list(dict.fromkeys(call.name for call in reply.calls)))
+    names = format_code_list(list(dict.fromkeys(call.name for call in reply.calls)))
     return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
 
 
 def _handed_back(turn: DemoTurn) -> str:
     """A short summary of the staged edits that names the proposals and gives control back."""
-    ids = dict.fromkeys(name for call in turn.staged for name in proposals_named([call.result])[:1])
-    about = next((f" {call.arguments['summary']}." for call in turn.staged if call.arguments.get("summary")), "")
+    ids = dict.fromkeys(name for call in turn.staged_edits for name in find_proposal_ids([call.result])[:1])
+    about = next(
+        (f" {call.arguments['summary']}." for call in turn.staged_edits if call.arguments.get("summary")), ""
+    )
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
-    names = sentence_list([f"**{name}**" for name in ids]) or "My proposal"
+    names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
     return f"{told}\n\n{WORDS['how_to_decide']}"
 
 
 def _files(turn: DemoTurn) -> str:
-    return code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged)))
+    return format_code_list(list(dict.fromkeys(str(call.arguments.get("path")) for call in turn.staged_edits)))
 
 
 def _summarise(turns: Sequence[DemoTurn]) -> str:
@@ -335,7 +337,7 @@ def _summarise(turns: Sequence[DemoTurn]) -> str:
     sections: dict[str, Collection[str]] = {
         "What the user asked for": [" ".join(text.split())[:300] for text in asked],
         "Files read": [f"`{call.arguments.get('path')}`" for call in calls if call.name == "read_file"],
-        "Files with proposed edits": [f"`{call.arguments.get('path')}`" for call in calls if call.staged],
+        "Files with proposed edits": [f"`{call.arguments.get('path')}`" for call in calls if call.is_staged],
         "Decisions": [note.splitlines()[0][:300] for turn in turns for note in turn.notes if is_decision(note)],
     }
     filled = {head: dict.fromkeys(lines) for head, lines in sections.items() if lines}

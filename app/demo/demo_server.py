@@ -54,7 +54,7 @@ class DemoCompletion:
         self._usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
         self._finish_reason = "tool_calls" if reply.calls else "stop"
 
-    def whole(self) -> dict[str, Any]:
+    def to_object(self) -> dict[str, Any]:
         """The response as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text or None, "refusal": None}
         if self._calls:
@@ -62,7 +62,7 @@ class DemoCompletion:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason}
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
-    def chunks(self) -> Iterator[dict[str, Any]]:
+    def to_chunks(self) -> Iterator[dict[str, Any]]:
         """The response as a stream, about a token each; usage comes last, if it was asked for."""
         yield self._chunk({"role": "assistant", "content": ""})
         for piece in _PIECES.findall(self._text):
@@ -158,7 +158,7 @@ class _Connection:
         if request.get("stream"):
             await self._stream(completion)
         else:
-            self._send(HTTPStatus.OK, completion.whole())
+            self._send(HTTPStatus.OK, completion.to_object())
 
     async def _stream(self, completion: DemoCompletion) -> None:
         """Send the chunks at the pace of tokens, for as long as the client listens."""
@@ -166,7 +166,7 @@ class _Connection:
         # A client has nothing more to say here: what can be read is that it hangs up.
         gone = asyncio.ensure_future(self.reader.read(1))
         due = time.monotonic()
-        for chunk in completion.chunks():
+        for chunk in completion.to_chunks():
             self.writer.write(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
             await self.writer.drain()
             due += self.pause

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
 
-from app.demo.demo_conversation import PATH, WORDS, DemoReply, DemoTask, NewCall, code_list
+from app.demo.demo_conversation import PATH, WORDS, DemoReply, DemoTask, PlannedCall, format_code_list
 
 _CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
@@ -57,7 +57,7 @@ def find_bug(sources: Mapping[str, str]) -> TideBug | None:
     return TideBug(match["name"], moon, tides, test) if tides or not match["rest"] else None
 
 
-def fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
+def rank_fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
     """Yield ways to mend the bug, best first: the one that the feedback asks for, then variations of it."""
     asked = FixStyle()
     for words in feedback:
@@ -89,7 +89,7 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
     return FixStyle(ways, capitals[0] if capitals else style.name)
 
 
-def mended_files(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
+def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
     """The files that the fix changes, with their new text."""
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
@@ -141,7 +141,7 @@ def _is_test(path: str) -> bool:
 def ask_for_another_way(task: DemoTask) -> DemoReply:
     """A question instead of one more proposal."""
     told = _cited(task, "Before I propose the next thing, I ask.").rstrip()
-    return DemoReply(told, [NewCall("ask_user", {"question": WORDS["another_way"]})])
+    return DemoReply(told, [PlannedCall("ask_user", {"question": WORDS["another_way"]})])
 
 
 def _cited(task: DemoTask, then: str) -> str:
@@ -186,24 +186,24 @@ _MOST_FILES = 12
 _SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
-def fix(task: DemoTask) -> DemoReply:
+def propose_fix(task: DemoTask) -> DemoReply:
     """Find the bug that the tests complain of, and mend it."""
     if task.feedback and (known := find_bug(task.earlier_findings.texts)):
-        if calls := task.findings.readings(filter(None, (known.moon, known.tides, known.test))):
+        if calls := task.findings.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
             return DemoReply("I read the files again before I change the proposal.", calls)
-    elif task.listed is None:
-        return DemoReply("I'll look at what is here first.", [NewCall("list_files", {})])
-    elif step := _next_reading(task, task.listed):
+    elif task.listed_files is None:
+        return DemoReply("I'll look at what is here first.", [PlannedCall("list_files", {})])
+    elif step := _next_reading(task, task.listed_files):
         return step
     texts = task.findings.texts
     if (bug := find_bug(texts)) is None:
         return DemoReply(
-            f"I read {code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
+            f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
         )
-    for style in fix_styles(task.feedback, bug):
-        after = mended_files(texts, bug, style)
-        calls = [NewCall("edit_file", _arguments(task, path, text)) for path, text in after.items()]
-        if calls and task.is_new(calls):
+    for style in rank_fix_styles(task.feedback, bug):
+        after = apply_fix(texts, bug, style)
+        calls = [PlannedCall("edit_file", _arguments(task, path, text)) for path, text in after.items()]
+        if calls and task.is_new_proposal(calls):
             return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
     return ask_for_another_way(task)
 
@@ -221,14 +221,14 @@ def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
     findings = task.findings
     code = [path for path in paths if path.endswith(".py")]
     tests = [path for path in code if PurePosixPath(path).name.startswith("test_")][: _MOST_FILES // 2]
-    if calls := findings.readings(tests):
+    if calls := findings.calls_to_read(tests):
         return DemoReply("The tests say what is expected, so I begin with them.", calls)
     left = _MOST_FILES - len(findings.asked)
     if left <= 0 or ((bug := find_bug(findings.texts)) and bug.tides):
         return None
     modules = re.findall(r"^(?:from|import) ([\w.]+)", "\n".join(findings.texts.values()), re.MULTILINE)
     endings = tuple(f"{module.replace('.', '/')}.py" for module in modules)
-    if calls := findings.readings(path for path in code if path.endswith(endings)):
+    if calls := findings.calls_to_read(path for path in code if path.endswith(endings)):
         return DemoReply("Now the modules that they use.", calls[:left])
-    rest = findings.readings(path for path in code if not path.endswith("__init__.py"))
+    rest = findings.calls_to_read(path for path in code if not path.endswith("__init__.py"))
     return DemoReply("That is not where it is. I read on.", rest[:left]) if rest else None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.conversation.decision_words import feedback_text, format_files, format_hunks
+from app.conversation.decision_words import format_feedback, format_files, format_hunks
 from app.conversation.events import Decision, ProposalDecided
 from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
@@ -54,7 +54,7 @@ class DecisionStatus:
         return self.state == "denied" and not self.has_feedback
 
 
-def decision_status(database: Database, workspace: str, proposal: str, reported: int = 0) -> DecisionStatus:
+def read_decision_status(database: Database, workspace: str, proposal: str, reported: int = 0) -> DecisionStatus:
     """Read the status once.
 
     Args:
@@ -106,7 +106,7 @@ def wait_for_decision(
         patient_until = 0.0
         while True:
             # Looked for once the watch is in place: what is written after this look is heard.
-            now = decision_status(database, workspace, proposal, reported)
+            now = read_decision_status(database, workspace, proposal, reported)
             until = end
             if now.is_decided:
                 patient_until = patient_until or time.monotonic() + PATIENCE
@@ -172,7 +172,7 @@ _ON_DISK_STATES = {
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
-def proposal_report(runtime: OpenWorkspace, proposal_id: str, reported: int = 0) -> tuple[str, int]:
+def report_proposal(runtime: OpenWorkspace, proposal_id: str, reported: int = 0) -> tuple[str, int]:
     """Describe the decisions on a proposal for the agent that made it.
 
     Args:
@@ -209,7 +209,7 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
     parts += [each.stale for each in decisions if each.stale and (each.number > reported or each.number == 0)]
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
     said = [
-        words for each in decisions if each.number > reported or each.number == 0 if (words := feedback_text(each))
+        words for each in decisions if each.number > reported or each.number == 0 if (words := format_feedback(each))
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))

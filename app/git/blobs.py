@@ -64,7 +64,7 @@ def parse_raw_diff(raw: bytes, most: int = MOST_FILES) -> list[BlobPair]:
     return found
 
 
-def checked_out_files(
+def read_checkout_contents(
     borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int
 ) -> dict[TreeEntry, Leaf]:
     """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
@@ -100,7 +100,7 @@ def file_mode(entry: TreeEntry, like: int | None = None) -> int:
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
 
 
-def git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, bytes]:
+def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, bytes]:
     """Return the id and the bytes of git's version of a path on disk, with line endings converted.
 
     Args:
@@ -110,11 +110,11 @@ def git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, 
     """
     if leaf.is_link or b"\r\n" not in leaf.data:
         return blob_id(leaf.data, borrowed.hash_name), leaf.data
-    name = borrowed.query("hash-object", "-w", "--stdin", "--path", path, data=leaf.data).decode().strip()
-    return name, borrowed.blobs([name])[name]
+    name = borrowed.run_query("hash-object", "-w", "--stdin", "--path", path, data=leaf.data).decode().strip()
+    return name, borrowed.read_blobs([name])[name]
 
 
-def git_mode(mode: int, *, link: bool) -> str:
+def to_git_mode(mode: int, *, link: bool) -> str:
     """Return git's mode for these permission bits, such as `100755`."""
     return _LINK if link else _EXECUTABLE if mode & 0o100 else "100644"
 
@@ -126,7 +126,7 @@ def _entry(path: str, mode: str, blob: str) -> TreeEntry | None:
 def _sizes(borrowed: BorrowedRepository, blobs: set[str]) -> Mapping[str, int]:
     asked = sorted(blobs)
     wanted = "\n".join((*asked, "")).encode()
-    said = borrowed.query("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
+    said = borrowed.run_query("cat-file", "--batch-check=%(objectsize)", data=wanted) if asked else b""
     sizes: dict[str, int] = {}
     for blob, words in zip(asked, said.decode().splitlines(), strict=True):
         if not words.isdecimal():
@@ -145,7 +145,7 @@ def _read(
     # that no file's author can know, and its answer, that there is no such object, says where a file ends.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
-    said = borrowed.query(*command, data=asked) if entries else b""
+    said = borrowed.run_query(*command, data=asked) if entries else b""
     end_of_file = f"\n{mark} missing\n".encode()
     found: list[tuple[TreeEntry, Leaf]] = []
     at = 0

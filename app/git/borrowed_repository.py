@@ -124,7 +124,7 @@ class BorrowedRepository:
         """Return the last value of a setting; empty if it is not set."""
         return (self.settings.get(key) or [""])[-1]
 
-    def query(self, *arguments: str, data: bytes = b"", index: Path | None = None, most: int = 0) -> bytes:
+    def run_query(self, *arguments: str, data: bytes = b"", index: Path | None = None, most: int = 0) -> bytes:
         """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
@@ -151,7 +151,7 @@ class BorrowedRepository:
             return self._ask_theirs("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
         return ""
 
-    def full_name(self, name: str) -> str:
+    def full_reference_name(self, name: str) -> str:
         """Return the full reference of a short name, such as `refs/heads/main`; empty if there is none."""
         with suppress(GitFailed):
             return self._ask_theirs("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
@@ -186,11 +186,11 @@ class BorrowedRepository:
         data = text.encode("utf-8", "surrogateescape")
         run_git(self.own, [*_NOTHING_RUNS, *self._identity, *add], environment, data=data, seconds=SECONDS)
 
-    def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+    def read_blobs(self, names: Sequence[str]) -> dict[str, bytes]:
         """Return the contents of blobs by their full ids; raises GitFailed for one that is missing."""
         if not names:
             return {}
-        said = self.query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
+        said = self.run_query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
         found, at = {}, 0
         for name in names:
             end = said.index(b"\n", at)
@@ -222,7 +222,7 @@ class BorrowedRepository:
         run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
-    def shared(self) -> Path:
+    def shared_folder(self) -> Path:
         """Return the folder with the user's configuration and hooks of the repository."""
         return self._theirs.shared
 
@@ -231,7 +231,7 @@ class BorrowedRepository:
         """Return the commits whose parents were not fetched."""
         return frozenset(_content(self.own / "shallow").decode("ascii", "replace").split())
 
-    def references(self, *patterns: str) -> list[str]:
+    def list_references(self, *patterns: str) -> list[str]:
         """Return the references of the user's repository that match patterns of git for-each-ref."""
         words = ["--git-dir", str(self._theirs.folder), "for-each-ref", "--format=%(refname)", *patterns]
         said = run_git(self.own, [*_NOTHING_RUNS, *words], self._plain).decode("utf-8", "surrogateescape")

@@ -3,7 +3,15 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.git.blobs import MOST_FILES, BlobPair, TreeEntry, checked_out_files, file_mode, git_mode, parse_raw_diff
+from app.git.blobs import (
+    MOST_FILES,
+    BlobPair,
+    TreeEntry,
+    file_mode,
+    parse_raw_diff,
+    read_checkout_contents,
+    to_git_mode,
+)
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
@@ -27,7 +35,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     if not head:
         raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
     index = borrowed.own / "made"
-    borrowed.query("read-tree", head, index=index)
+    borrowed.run_query("read-tree", head, index=index)
     there = _at_head(borrowed, head, changes, limit)
     lines: list[str] = []
     for change in changes:
@@ -36,10 +44,10 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
         if leaf is None:
             lines.insert(0, f"0 {'0' * len(head)}\t{path}\0")
         else:
-            lines.append(f"{git_mode(leaf.mode, link=leaf.is_link)} {_blob(borrowed, path, leaf)}\t{path}\0")
+            lines.append(f"{to_git_mode(leaf.mode, link=leaf.is_link)} {_blob(borrowed, path, leaf)}\t{path}\0")
     data = "".join(lines).encode("utf-8", "surrogateescape")
-    borrowed.query("update-index", "--replace", "-z", "--index-info", data=data, index=index)
-    tree = borrowed.query("write-tree", index=index).decode().strip()
+    borrowed.run_query("update-index", "--replace", "-z", "--index-info", data=data, index=index)
+    tree = borrowed.run_query("write-tree", index=index).decode().strip()
     if tree == borrowed.resolve("HEAD", "tree"):
         raise GitFailed("HEAD has all of this already; there is nothing to push.")
     said = borrowed.write_object("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
@@ -50,14 +58,14 @@ def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChan
     """Return the files of HEAD at the paths, as they would be on disk."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     paths = [f"{lead}{change.path}" for change in changes]
-    said = borrowed.query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
+    said = borrowed.run_query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
     entries = []
     for line in said.split("\0")[:-1]:
         facts, _, path = line.partition("\t")
         mode, kind, blob = facts.split()
         if kind == "blob":
             entries.append(TreeEntry(path, mode, blob))
-    found = checked_out_files(borrowed, entries, limit)
+    found = read_checkout_contents(borrowed, entries, limit)
     return {entry.path: leaf for entry, leaf in found.items()}
 
 
@@ -93,7 +101,7 @@ def _same(one: Leaf | None, other: Leaf | None) -> bool:
 def _blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> str:
     """The id of the content as git keeps it: line endings and encoding as they are set to."""
     how = ("--no-filters",) if leaf.is_link else ("--path", path)
-    return borrowed.query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
+    return borrowed.run_query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
 
 
 _MOST_COMMITS = 10_000
@@ -139,9 +147,9 @@ def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     commit = borrowed.resolve(name)
     if not commit:
         return None
-    if borrowed.full_name(name).startswith(_BRANCHES) and name != "HEAD":
+    if borrowed.full_reference_name(name).startswith(_BRANCHES) and name != "HEAD":
         return branch_range(borrowed, commit, name)
-    return single_commit(borrowed, commit, name)
+    return single_commit_range(borrowed, commit, name)
 
 
 def branch_range(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
@@ -156,13 +164,13 @@ def branch_range(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRan
     return CommitRange(_fork(borrowed, head, tip, name), tip, name)
 
 
-def single_commit(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
+def single_commit_range(borrowed: BorrowedRepository, commit: str, name: str) -> CommitRange:
     """Return the range of one commit against its first parent, or against the empty tree."""
-    said = borrowed.query("rev-list", "--parents", "--max-count=1", commit).decode().split()
+    said = borrowed.run_query("rev-list", "--parents", "--max-count=1", commit).decode().split()
     return CommitRange(said[1] if len(said) > 1 else _empty_tree(borrowed), commit, name)
 
 
-def range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
+def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int) -> CommitChanges:
     """Return the changes between two commits, limited to the workspace's folder.
 
     Raises:
@@ -171,8 +179,8 @@ def range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit: int)
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     within = ("--", lead) if lead else ()
     options = ("-r", "--raw", "-z", "--no-renames", "--no-abbrev")
-    found = parse_raw_diff(borrowed.query("diff-tree", *options, picked.base, picked.tip, *within))
-    contents = checked_out_files(
+    found = parse_raw_diff(borrowed.run_query("diff-tree", *options, picked.base, picked.tip, *within))
+    contents = read_checkout_contents(
         borrowed, [entry for pair in found for entry in (pair.before, pair.after) if entry], limit
     )
     changes: list[PathChange] = []
@@ -198,7 +206,7 @@ def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple
     """The subject of the tip, the authors, and how many commits there are."""
     since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
     one = ("--max-count=1",) if not since else (f"--max-count={_MOST_COMMITS}",)
-    said = borrowed.query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
+    said = borrowed.run_query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
     parts = said.decode("utf-8", "replace").split("\0")
     authors: Sequence[str] = [each.strip() for each in parts[:-1:2]]
     subject = parts[1] if len(parts) > 1 else ""
@@ -208,7 +216,7 @@ def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple
 def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
     """Return the merge base of two commits."""
     try:
-        said = borrowed.query("merge-base", one, other)
+        said = borrowed.run_query("merge-base", one, other)
     except GitFailed as error:
         raise GitFailed(f"{name} has no commit in common with what is here.") from error
     return said.decode().split()[0]
@@ -216,7 +224,7 @@ def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
 
 def _empty_tree(borrowed: BorrowedRepository) -> str:
     """The id of a tree without files."""
-    return borrowed.query("hash-object", "-t", "tree", "--stdin").decode().strip()
+    return borrowed.run_query("hash-object", "-t", "tree", "--stdin").decode().strip()
 
 
 INDEX = "the index"
@@ -235,7 +243,7 @@ class WorktreeChanges:
     """The index, or the commit as it was named and its id."""
 
 
-def changes_on_disk(workspace: Workspace, paths: Collection[str] = (), against: str = "") -> WorktreeChanges:
+def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), against: str = "") -> WorktreeChanges:
     """Return what differs on disk, with the untracked files that are not ignored.
 
     Args:
@@ -270,13 +278,13 @@ def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str])
     """Return what git considers changed by the times and sizes of files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     if commit:
-        return borrowed.query("diff-index", *options, commit, *within)
-    return borrowed.query("diff-files", *options, *within)
+        return borrowed.run_query("diff-index", *options, commit, *within)
+    return borrowed.run_query("diff-files", *options, *within)
 
 
 def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]:
     """Files that git neither has nor ignores; of another repository just its folder, with a slash at its end."""
-    said = borrowed.query("ls-files", "--others", "--exclude-standard", "-z", *within)
+    said = borrowed.run_query("ls-files", "--others", "--exclude-standard", "-z", *within)
     return [path for path in said.decode("utf-8", "surrogateescape").split("\0") if path]
 
 
@@ -308,7 +316,7 @@ def _compared(
             continue
         kept.append((path, pair, None if file is None else Leaf(file.data, file.version.mode)))
     disk.close()
-    contents = checked_out_files(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
+    contents = read_checkout_contents(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
     changes: list[PathChange] = []
     for path, pair, after in kept:
         before = None
@@ -328,6 +336,6 @@ def _compared(
 def _filtered(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, str]:
     """Return the paths whose content git stores through a filter program, each with the filter's name."""
     data = "".join(f"{path}\0" for path in paths).encode("utf-8", "surrogateescape")
-    said = borrowed.query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
+    said = borrowed.run_query("check-attr", "-z", "--stdin", "filter", data=data).decode("utf-8", "surrogateescape")
     words = said.split("\0")
     return {path: value for path, value in zip(words[::3], words[2::3], strict=False) if value not in _OWN_FILTERS}

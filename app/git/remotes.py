@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRange, branch_range, parse_range, single_commit
+from app.git.commits import CommitRange, branch_range, parse_range, single_commit_range
 from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
@@ -38,7 +38,7 @@ class FetchTarget:
     """Whether it is all that HEAD has not, rather than one commit."""
 
 
-def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
+def parse_fetch_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
     """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
@@ -64,7 +64,7 @@ def find_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
     else:
         wanted = _of_remote(borrowed, *words)
     commit = _fetch(borrowed, wanted)
-    return (branch_range if wanted.whole else single_commit)(borrowed, commit, wanted.name)
+    return (branch_range if wanted.whole else single_commit_range)(borrowed, commit, wanted.name)
 
 
 def default_remote(borrowed: BorrowedRepository) -> str:
@@ -84,7 +84,7 @@ def remote_names(borrowed: BorrowedRepository) -> list[str]:
     return [key[len("remote.") : -len(".url")] for key in borrowed.settings if re.fullmatch(r"remote\..+\.url", key)]
 
 
-def remote_address(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
+def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = False) -> str:
     """Return the URL of a remote; a folder as an absolute path.
 
     Raises:
@@ -109,7 +109,7 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
     Raises:
         GitFailed: the remote would not take it, or has something else there.
     """
-    url = remote_address(borrowed, remote, pushing=True)
+    url = remote_url(borrowed, remote, pushing=True)
     # In a folder on this machine it is we who would run its hooks.
     receiver = f"--receive-pack=git {_QUIET_RECEIVER} receive-pack"
     elsewhere = _SCP.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
@@ -185,7 +185,7 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTar
     else:
         reference = f"refs/heads/{name}"
     whole = reference == "HEAD" or reference.startswith(("refs/heads/", "refs/pull/", "refs/merge-requests/"))
-    return FetchTarget(remote_address(borrowed, remote), reference, f"{remote} {name}", whole)
+    return FetchTarget(remote_url(borrowed, remote), reference, f"{remote} {name}", whole)
 
 
 def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
@@ -207,5 +207,5 @@ def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
         )
     except GitFailed as error:
         raise GitFailed(f"{wanted.name} could not be fetched. {error}") from error
-    said = borrowed.query("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
+    said = borrowed.run_query("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
     return said.decode().strip()

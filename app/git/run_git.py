@@ -65,11 +65,11 @@ def run_git(
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
     if not 0 <= process.returncode <= most:
-        raise GitFailed(error_sentence(said) or f"Git failed with {process.returncode}.")
+        raise GitFailed(format_git_error(said) or f"Git failed with {process.returncode}.")
     return output
 
 
-def error_sentence(said: bytes) -> str:
+def format_git_error(said: bytes) -> str:
     """Return git's error output as one sentence."""
     lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     why = [line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))] or lines
@@ -102,7 +102,7 @@ _SECONDS = 5.0
 
 
 @cache
-def git_identity(root: Path) -> str:
+def read_git_identity(root: Path) -> str:
     """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
 
     It is the text of whoever wrote the configuration: make it visible before it reaches a screen.

@@ -169,7 +169,7 @@ _LONGEST_NAME = 200
 """Characters; of a longer path the end is said."""
 
 
-def quoted_names(images: Sequence[Image]) -> str:
+def quote_names(images: Sequence[Image]) -> str:
     """Return the names in quotes for a sentence, escaped; of many, the first."""
     names = [f'"{_in_quotes(image.name)}"' for image in images[:_MOST_NAMED]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
@@ -217,7 +217,7 @@ def byte_limit(wire: str) -> int:
     return _ENCODED.get(wire, _ENCODED_ELSEWHERE) // 4 * 3
 
 
-def excess_positions(images: Iterable[Image]) -> Iterator[int]:
+def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
     """Return the positions of images over a request's limit, given the images newest first."""
     encoded = 0
     for position, image in enumerate(images):

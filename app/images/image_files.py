@@ -20,7 +20,7 @@ from app.images.image import (
     media_type,
     refusal_reason,
 )
-from app.images.mentions import Mention, has_image_name, pasted_paths
+from app.images.mentions import Mention, has_image_name, possible_pasted_paths
 from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import FileTooLarge, WorkspaceError
 from app.workspace.paths import Workspace
@@ -33,7 +33,7 @@ class NotAttached(WorkspaceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ImageCandidate:
     """An image that a message names, not read yet."""
 
     path: str
@@ -49,9 +49,9 @@ class ImageFiles:
         """Paths that are not absolute count from this workspace."""
         self._workspace = workspace
 
-    def mentioned(self, mentions: Iterable[Mention]) -> list[Candidate]:
+    def find_mentioned(self, mentions: Iterable[Mention]) -> list[ImageCandidate]:
         """Return the mentions that are images, or are named like one. Raises `NotAttached`."""
-        found: dict[str, Candidate] = {}
+        found: dict[str, ImageCandidate] = {}
         for mention in mentions:
             if (candidate := self._candidate(mention)) is not None:
                 found.setdefault(candidate.path, candidate)
@@ -59,7 +59,7 @@ class ImageFiles:
             raise NotAttached(f"A message takes at most {MOST_IN_MESSAGE} images, and this has {len(found)}.")
         return list(found.values())
 
-    def given(self, paths: Iterable[str]) -> list[Mention]:
+    def find_named(self, paths: Iterable[str]) -> list[Mention]:
         """Return the images that the user named on the command line. Raises `NotAttached`."""
         found = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
         for mention in found:
@@ -67,9 +67,9 @@ class ImageFiles:
                 raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
         return found
 
-    def pasted(self, text: str) -> list[str]:
+    def find_pasted(self, text: str) -> list[str]:
         """Return the image paths that a pasted text consists of; empty if it is any other text."""
-        for paths in pasted_paths(text):
+        for paths in possible_pasted_paths(text):
             try:
                 if all(media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
                     return [self._located(path)[0] for path in paths]
@@ -77,7 +77,7 @@ class ImageFiles:
                 continue
         return []
 
-    def load(self, candidate: Candidate, wire: str) -> tuple[Image, bytes]:
+    def load(self, candidate: ImageCandidate, wire: str) -> tuple[Image, bytes]:
         """Return an image that this wire accepts, and its bytes. Raises `NotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
@@ -92,7 +92,7 @@ class ImageFiles:
             raise NotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
-    def _candidate(self, mention: Mention) -> Candidate | None:
+    def _candidate(self, mention: Mention) -> ImageCandidate | None:
         called_so = has_image_name(mention.path)
         try:
             path, head = self._read(mention.path, HEAD, head=True)
@@ -104,7 +104,7 @@ class ImageFiles:
             if not called_so:
                 return None
             raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
-        return Candidate(path, self._doubt(path, mention))
+        return ImageCandidate(path, self._doubt(path, mention))
 
     def _doubt(self, path: str, mention: Mention) -> str:
         if reason := secret_reason(path):
@@ -156,7 +156,7 @@ class ImageFiles:
         return NotAttached(f"{reason}.")
 
 
-ConfirmAttachment = Callable[[Candidate], Awaitable[bool]]
+ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
 """Asks the user whether a doubtful file is to be sent."""
 
 
@@ -180,14 +180,14 @@ async def load_attachments(
         NotAttached: one of them cannot be sent; nothing was kept then.
     """
     files = ImageFiles(workspace)
-    candidates = await asyncio.to_thread(lambda: files.mentioned([*mentions, *files.given(named)]))
+    candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(named)]))
     chosen = [one for one in candidates if not one.doubt or await confirm(one)]
     loaded = await asyncio.to_thread(lambda: [files.load(candidate, wire) for candidate in chosen])
     await asyncio.to_thread(keep, [data for _, data in loaded])
     return tuple(image for image, _ in loaded)
 
 
-async def pasted_images(workspace: Workspace, text: str) -> list[Mention]:
+async def find_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
     """Return the images that a pasted text consists of; empty if it has any other text."""
-    paths = await asyncio.to_thread(ImageFiles(workspace).pasted, text)
+    paths = await asyncio.to_thread(ImageFiles(workspace).find_pasted, text)
     return [Mention(path, dropped=True) for path in paths]

@@ -29,11 +29,11 @@ class Mention(NamedTuple):
 
 def find_mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
     """Return the files that a text mentions, each once; `dropped` are paths that were pasted alone."""
-    paths = dict.fromkeys(path_of_url(found) for match in _MENTION.finditer(text) if (found := _named(match)))
+    paths = dict.fromkeys(path_from_url(found) for match in _MENTION.finditer(text) if (found := _named(match)))
     return tuple(Mention(path, path in dropped) for path in paths)
 
 
-def path_of_url(text: str) -> str:
+def path_from_url(text: str) -> str:
     """Return the path of a file:// URL; any other text unchanged."""
     if not text.lower().startswith("file://"):
         return text
@@ -58,7 +58,7 @@ def has_image_name(path: str) -> bool:
     return PurePosixPath(path).suffix.lower() in _SUFFIXES
 
 
-def pasted_paths(text: str) -> Iterator[Sequence[str]]:
+def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
     """Return the possible path lists of a pasted text, likeliest first; empty if there are none.
 
     Terminals paste a dropped file as it is, with quotes, with backslashes, or as a URL; several of them with spaces
@@ -71,10 +71,10 @@ def pasted_paths(text: str) -> Iterator[Sequence[str]]:
         return
     import shlex
 
-    lines = [path_of_url(line.strip()) for line in text.split("\n") if line.strip()]
+    lines = [path_from_url(line.strip()) for line in text.split("\n") if line.strip()]
     yield lines
     try:
-        words = [path_of_url(word) for word in shlex.split(text)]
+        words = [path_from_url(word) for word in shlex.split(text)]
     except ValueError:
         return
     if words and words != lines:

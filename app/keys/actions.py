@@ -399,19 +399,19 @@ EVERYWHERE: tuple[Action, ...] = (
 _LINE = re.compile(r"/([^\W\d_][\w:-]*)(?:\s+(.*))?$", re.DOTALL)
 
 
-def slash_call(text: str) -> tuple[str, str] | None:
+def parse_slash_command(text: str) -> tuple[str, str] | None:
     """Name, in lower case, and argument; None if the text, without space around it, calls nothing."""
     found = _LINE.match(text)
     return None if found is None else (found[1].lower(), (found[2] or "").strip())
 
 
-__all__ = ["ACTIONS", "Action", "Scope", "bindings", "in_scope"]
+__all__ = ["ACTIONS", "Action", "Scope", "actions_in_scope", "make_bindings"]
 
 ACTIONS: tuple[Action, ...] = (*EVERYWHERE, *IN_REVIEW, *IN_DIFF, *IN_CHAT)
 """Every action, in the order in which help lists them."""
 
 
-def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
+def make_bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
     """The bindings of these scopes, each with its registry id so that a keymap can move it.
 
     Args:
@@ -428,11 +428,11 @@ def bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
             show=action.footer > 0,
             priority=action.priority,
         )
-        for action in in_scope(*scopes)
+        for action in actions_in_scope(*scopes)
         if action.keys
     ]
 
 
-def in_scope(*scopes: Scope) -> Iterable[Action]:
+def actions_in_scope(*scopes: Scope) -> Iterable[Action]:
     """The actions of these scopes, in registry order."""
     return (action for action in ACTIONS if action.scope in scopes)

@@ -51,7 +51,7 @@ class KeymapError(Exception):
     """The keymap cannot be used; the message is one line."""
 
 
-def validated_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
+def validate_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
     """Return the keymap in Textual's form: comma-separated keys by action id. Raises `KeymapError`.
 
     Raises:
@@ -71,17 +71,17 @@ def validated_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
     return {action_id: ",".join(_split(keys)) for action_id, keys in keymap.items()}
 
 
-def keys_of(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
+def effective_keys(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
     """Return the keys of an action under this keymap."""
     return _split(keymap.get(action.id, action.keys))
 
 
-def first_key(action_id: str, keymap: Mapping[str, str]) -> str:
+def first_key_name(action_id: str, keymap: Mapping[str, str]) -> str:
     """Return the name of an action's first key."""
-    return key_name(keys_of(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
+    return key_name(effective_keys(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
 
 
-def new_bindings(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
+def user_added_bindings(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
     """Return the actions that have a key only by this keymap, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
 
@@ -114,7 +114,7 @@ def key_name(key: str) -> str:
     return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
 
 
-def spelled(key: str) -> str:
+def config_spelling(key: str) -> str:
     """A key as the configuration takes it, a sign as it is printed on the keyboard: `ctrl+p`, `)`."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     sign = None if len(name) == 1 or name in _NAMES else _character(name)
@@ -181,5 +181,5 @@ def _told_apart(key: str) -> str:
 def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
     for other in ACTIONS:
         together = other.scope in _TOGETHER[action.scope] and other is not action
-        if together and (shared := set(keys_of(action, keymap)) & set(keys_of(other, keymap))):
-            raise KeymapError(f"keys: {action.id} and {other.id} are both on {spelled(min(shared))!r}.")
+        if together and (shared := set(effective_keys(action, keymap)) & set(effective_keys(other, keymap))):
+            raise KeymapError(f"keys: {action.id} and {other.id} are both on {config_spelling(min(shared))!r}.")

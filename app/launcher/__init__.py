@@ -53,9 +53,9 @@ def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
     try:
         if root := _root():
             sys.path.insert(0, str(root))
-        from app.doors.hook.hook_entry import hook
+        from app.doors.hook.hook_entry import run_hook
 
-        return hook(arguments, agent)
+        return run_hook(arguments, agent)
     except BaseException as error:
         from contextlib import suppress
 

@@ -35,7 +35,7 @@ class AgentPipes:
         self._delivered.acquire()
         _thread.start_new_thread(self._wait_for_parent, ())
 
-    def needs_no_denial(self) -> None:
+    def allow_on_failure(self) -> None:
         """Let the agent go on if the hook fails: this call needs no denial."""
         os.write(self._answers, _HARMLESS)
 

@@ -1,6 +1,6 @@
 """The model client: a request as an async stream of updates, with retries and learned corrections.
 
-Importing this module does not import the OpenAI SDK; `ModelClient.expect_request` does, on a thread.
+Importing this module does not import the OpenAI SDK; `ModelClient.preload_sdk` does, on a thread.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from app.config.config_tables import Price
-from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, listed_facts, with_cost
+from app.config.config_tables import PriceTable
+from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, listed_profile_fields
 from app.llm.capabilities.profiles import CorrectionTrial, LearnedProfile, ProfileCache, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
-from app.llm.failures.failures import FailureReader, parse_body
+from app.llm.failures.failures import FailureDescriber, parse_body
 from app.llm.failures.request_errors import (
     ONCE,
     STANDARD,
@@ -52,7 +52,7 @@ from app.llm.wires.wire_registry import SentRequest, wire_for
 class ResponseReader:
     """Reads one response into its assembly."""
 
-    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureReader) -> None:
+    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureDescriber) -> None:
         self._assembly = assembly
         self._decoder = decoder
         self._reader = reader
@@ -62,11 +62,11 @@ class ResponseReader:
         """Return whether the response is complete, whatever happens to the connection."""
         return self._assembly.finish_reason not in (None, "error")
 
-    def take(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
+    def read_events(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
         """Return the updates that some events cause. Raises `AttemptFailed` if there will be no response."""
         return self._fed(map(self._chunk, events))
 
-    def take_unframed(self, text: str) -> Iterator[Delta]:
+    def read_unframed(self, text: str) -> Iterator[Delta]:
         """Return the updates for a body that is no event stream: a completion, an error, or something else."""
         return self._fed(self._whole(text))
 
@@ -77,26 +77,28 @@ class ResponseReader:
             for chunk in chunks:
                 self._assembly.feed(chunk, deltas)
                 if not self.is_finished and (error := _error_in(chunk)) is not None:
-                    failed = AttemptFailed(self._reader.from_stream(error))
+                    failed = AttemptFailed(self._reader.describe_stream_error(error))
                     break
         except AttemptFailed as failure:
             failed = failure
         except ResponseTooLarge as endless:
-            failed = AttemptFailed(self._reader.too_large(endless))
-        yield from deltas.take()
+            failed = AttemptFailed(self._reader.describe_oversized_response(endless))
+        yield from deltas.take_all()
         if failed is not None:
             raise failed
 
     def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
         body = parse_body(event.data)
         if event.name == "error":
-            raise AttemptFailed(self._reader.from_stream(body))
+            raise AttemptFailed(self._reader.describe_stream_error(body))
         if not isinstance(body, dict):
-            raise AttemptFailed(self._reader.broken("contains something that is no JSON object", event.data))
-        chunk = self._decoder.read(body)
+            raise AttemptFailed(
+                self._reader.describe_broken_response("contains something that is no JSON object", event.data)
+            )
+        chunk = self._decoder.read_event(body)
         if event.damaged and _has_call(chunk):
             # U+FFFD may stand in a text that people read, but not in what a tool would write.
-            raise AttemptFailed(self._reader.broken("has a tool call that is damaged"))
+            raise AttemptFailed(self._reader.describe_broken_response("has a tool call that is damaged"))
         return chunk
 
     def _whole(self, text: str) -> Iterator[Mapping[str, Any]]:
@@ -106,9 +108,9 @@ class ResponseReader:
         if isinstance(body, list) and body and isinstance(body[0], dict):
             body = body[0]
         if isinstance(body, dict):
-            yield self._decoder.whole(body)
+            yield self._decoder.read_document(body)
         elif self._assembly.is_empty:
-            raise AttemptFailed(self._reader.not_a_stream(text))
+            raise AttemptFailed(self._reader.describe_non_stream(text))
 
 
 def _has_call(chunk: Mapping[str, Any]) -> bool:
@@ -177,7 +179,7 @@ class ModelClient:
         self._beliefs = LearnedProfile(endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
-        self._reader = FailureReader(endpoint)
+        self._reader = FailureDescriber(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
         self._heedless = False
         """The model calls on in closing requests, wherever it is told not to."""
@@ -195,9 +197,9 @@ class ModelClient:
         """Return what is known of the endpoint, corrections included."""
         return self._beliefs.profile
 
-    def expect_request(self) -> "Future[Sdk]":
+    def preload_sdk(self) -> "Future[Sdk]":
         """A request is about to be made: load the SDK on a thread. Returns at once."""
-        return self._transport.expect_request()
+        return self._transport.preload_sdk()
 
     async def model_ids(self) -> list[str]:
         """Return the ids of the models that the endpoint offers; as `list_models`."""
@@ -210,7 +212,7 @@ class ModelClient:
             models = await self._transport.fetch_models(wire_for(self.profile))
         except AttemptFailed as failed:
             raise self._final(failed.failure, None) from failed
-        facts = listed_facts(models, self.endpoint.model)
+        facts = listed_profile_fields(models, self.endpoint.model)
         for known in ("context_window", "images_supported"):
             if getattr(self.profile, known) is not None:
                 facts.pop(known, None)
@@ -243,7 +245,7 @@ class ModelClient:
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager
-    async def isolated(self) -> AsyncGenerator["ModelClient"]:
+    async def open_isolated(self) -> AsyncGenerator["ModelClient"]:
         """Return a client for the same endpoint with the present knowledge; what it learns stays with it.
 
         It tries once, and is as patient with a closing request as with any other; it is closed at the end.
@@ -275,7 +277,7 @@ class ModelClient:
         """
         started = time.monotonic()
         attempt = 0
-        self._beliefs.expire()
+        self._beliefs.forget_expired()
         if closing and (checked := await self._template_checked()) is not None:
             yield checked
         lessons = CorrectionTrial(self.profile)
@@ -285,7 +287,7 @@ class ModelClient:
                 yield ProfileCorrected(self.profile, NO_IMAGES)
                 payload = await asyncio.to_thread(build, lessons.profile)
             request = SentRequest(self.endpoint.model, lessons.profile, payload)
-            wire, fields = request.wire, request.body()
+            wire, fields = request.wire, request.make_body()
             assembly = ResponseAssembly(_tool_names(payload), closing=closing)
             attempt += 1
             try:
@@ -301,7 +303,7 @@ class ModelClient:
             except AttemptFailed as failed:
                 failure, cause = failed.failure, failed
             self._note(failure, lessons)
-            if lessons.correct(failure, payload):
+            if lessons.try_correction(failure, payload):
                 attempt -= 1
                 if not assembly.is_empty:
                     yield AttemptDiscarded(assembly.text, failure.message, assembly.calls())
@@ -338,7 +340,7 @@ class ModelClient:
 
         What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
         """
-        root = self.endpoint.address.without_query.rstrip("/").removesuffix("/v1")
+        root = self.endpoint.address.url_without_query.rstrip("/").removesuffix("/v1")
         wire = wire_for(self.profile)
         finding: TemplateFinding | None = None
         # Whatever goes wrong, the placement stays as it was.
@@ -378,7 +380,7 @@ class ModelClient:
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
-        reading = ResponseReader(assembly, wire.decoder(), self._reader)
+        reading = ResponseReader(assembly, wire.make_decoder(), self._reader)
         done = False
         try:
             # What loading the SDK takes is no silence of the server's.
@@ -387,9 +389,9 @@ class ModelClient:
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
                 async for events in arrived:
                     if isinstance(events, StreamEnd):
-                        done, deltas = events.done, reading.take_unframed(events.unframed)
+                        done, deltas = events.done, reading.read_unframed(events.unframed)
                     else:
-                        deltas = reading.take(events)
+                        deltas = reading.read_events(events)
                     for delta in deltas:
                         yield delta
                         patience.note_progress()
@@ -401,7 +403,7 @@ class ModelClient:
                 if isinstance(problem, AttemptFailed):
                     raise
                 # A defect of ours in reading a response is a failure like any other.
-                raise AttemptFailed(self._reader.unexpected(problem)) from problem
+                raise AttemptFailed(self._reader.describe_unexpected(problem)) from problem
         for late in assembly.flush():
             yield late
         completed = self._judged(assembly, fields, done=done)
@@ -415,9 +417,9 @@ class ModelClient:
             limited = not _LIMITS.isdisjoint(fields)
             reason = assembly.finish_reason
             if reason == "model_context_window_exceeded" or (reason == "length" and not limited):
-                raise AttemptFailed(self._reader.overflow())
+                raise AttemptFailed(self._reader.describe_overflow())
             if assembly.finish_reason is None:
-                raise AttemptFailed(self._reader.broken("is empty"))
+                raise AttemptFailed(self._reader.describe_broken_response("is empty"))
         ended = assembly.finish_reason is not None or self._ended_without_reason(assembly, done=done)
         completed = self._priced(assembly.complete(ended=ended))
         if completed.calls and fields.get("tool_choice") in _NONE:
@@ -428,8 +430,8 @@ class ModelClient:
         """Return it with its cost, where the price is known."""
         if completed.usage is None:
             return completed
-        listed = Price.model_validate(self.profile.price) if self.profile.price is not None else None
-        return replace(completed, usage=with_cost(completed.usage, self.endpoint.price or listed))
+        listed = PriceTable.model_validate(self.profile.price) if self.profile.price is not None else None
+        return replace(completed, usage=add_cost(completed.usage, self.endpoint.price or listed))
 
     def _placed_in_vain(self) -> None:
         """Learn that the instruction had no effect: the model was told to call no tool and did.
@@ -466,7 +468,7 @@ class ModelClient:
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
         """Keep the corrections that made the response possible."""
-        changes, corrections = lessons.confirmed()
+        changes, corrections = lessons.take_confirmed()
         self._beliefs.learn(**changes)
         return corrections
 

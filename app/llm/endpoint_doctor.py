@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.llm.capabilities.profiles import ProfileCache, seed_profile, valid_fields
+from app.llm.capabilities.profiles import ProfileCache, read_valid_fields, seed_profile
 from app.llm.client import ModelClient
 from app.llm.failures.failures import safe_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
@@ -147,7 +147,7 @@ class ProbeOutcome:
         return bool(self.completed and self.completed.calls)
 
 
-async def probe(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
+async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
     """Make one request; a failure is part of the outcome."""
     answer = ProbeOutcome()
     try:
@@ -169,7 +169,7 @@ def probe_payload(profile: Profile, text: str, *, tools: bool = False, none: boo
     return _payload(profile, items, [_TOOL] if tools else [], none=none)
 
 
-def after_call_payload(profile: Profile, instruction: str) -> Payload:
+def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
     """Return a payload of a tool exchange, then an instruction where the profile puts it."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
@@ -201,7 +201,7 @@ def _opened(profile: Profile, system: str, user: str) -> list[Item]:
 
 def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, none: bool) -> Payload:
     wire = wire_for(profile)
-    messages, system = wire.written(items, wire.fitted(profile))
+    messages, system = wire.write_messages(items, wire.fit_profile(profile))
     return Payload(messages, tools, "none" if none and tools else None, _ANSWER_TOKENS, system)
 
 
@@ -254,9 +254,9 @@ class Diagnosis:
     """One line."""
 
 
-def learned_check(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
+def describe_learned_fields(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
     """Return the learned facts of an endpoint, their date, and how to override them."""
-    beliefs = valid_fields(cache, endpoint.base_url, endpoint.model)
+    beliefs = read_valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
     said = (f"{one.field} = {json.dumps(one.value)} ({_ago(time.time() - one.since)})" for one in beliefs)
@@ -268,7 +268,7 @@ def _ago(seconds: float) -> str:
     return "today" if days < 1 else plural(days, "day") + " ago"
 
 
-async def examine(
+async def examine_endpoint(
     endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
 ) -> AsyncGenerator[EndpointCheck | Diagnosis]:
     """Examine an endpoint; gives out every `EndpointCheck` as soon as it is known, and last the `Diagnosis`.
@@ -305,7 +305,7 @@ async def _checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         async for check in _unknown(CHECKS[1:], "the server cannot be reached"):
             yield check
         return
-    hello = await probe(client, lambda profile: probe_payload(profile, "Answer with the single word ok."))
+    hello = await send_probe(client, lambda profile: probe_payload(profile, "Answer with the single word ok."))
     failed = hello.failed
     reached = failed is None or failed.kind is not FailureKind.UNREACHABLE
     yield EndpointCheck(
@@ -378,7 +378,7 @@ def _usage(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
 
 
 async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
-    tempted = await probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True))
+    tempted = await send_probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True))
     if not client.profile.tools_supported:
         yield EndpointCheck(
             "tools", False, "the model takes no tools here: it can talk, but neither read files nor edit"
@@ -394,7 +394,7 @@ async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         yield EndpointCheck("tools", not bad, bad or "the model calls them")
     else:
         yield EndpointCheck("tools", None, _TAKEN)
-    refrained = await probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True, none=True))
+    refrained = await send_probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True, none=True))
     yield _tool_choice(client, tempted, refrained)
 
 
@@ -425,7 +425,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
 
     Taken without effect, it may have been dropped by the chat template: does the same work in another place?
     """
-    told = await probe(client, lambda profile: after_call_payload(profile, SAY_IT))
+    told = await send_probe(client, lambda profile: tool_exchange_payload(profile, SAY_IT))
     placement = client.profile.mid_system
     if told.failed is not None:
         return EndpointCheck("mid_system", None, told.failed.message)
@@ -435,7 +435,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
     while tried is not None and WORD not in told.text.lower():
         tried = NEXT_PLACEMENT.get(tried)
         if tried is not None:
-            told = await probe(client, partial(_after_a_call_in, tried))
+            told = await send_probe(client, partial(_after_a_call_in, tried))
     if tried is None:
         tried = placement if refused else None
     if tried == "inline":
@@ -446,7 +446,7 @@ async def _mid_system(client: ModelClient) -> EndpointCheck:
 
 
 def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
-    return after_call_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
+    return tool_exchange_payload(profile.model_copy(update={"mid_system": placement}), SAY_IT)
 
 
 def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:

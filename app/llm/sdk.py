@@ -127,7 +127,7 @@ _loading: "dict[bool, Future[Sdk]]" = {}
 """With and without the certificates of the authorities."""
 
 
-def preload(*, encrypted: bool = True) -> "Future[Sdk]":
+def start_loading(*, encrypted: bool = True) -> "Future[Sdk]":
     """Start to load the SDK and everything that connections need, unless this has begun; return at once.
 
     Args:
@@ -145,7 +145,7 @@ def preload(*, encrypted: bool = True) -> "Future[Sdk]":
 
 async def wait_until_loaded(*, encrypted: bool = True) -> Sdk:
     """Return the SDK as soon as it is loaded."""
-    future = preload(encrypted=encrypted)
+    future = start_loading(encrypted=encrypted)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 

@@ -19,11 +19,11 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.llm.capabilities.model_list import ListedModel, read_models
-from app.llm.failures.failures import FailureReader, exception_chain, parse_body
+from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, preload, wait_until_loaded
+from app.llm.sdk import Sdk, start_loading, wait_until_loaded
 from app.llm.values.address import is_local
 from app.llm.values.types import Endpoint
 from app.llm.wires.wire import Wire
@@ -52,7 +52,7 @@ class BodyReader:
         self._ended = False
         self._failure: Exception | None = None
         """Why the end came too soon."""
-        self._others = OtherTasks()
+        self._others = TaskYielder()
         self._since = 0.0
 
     async def __aenter__(self) -> Self:
@@ -66,7 +66,7 @@ class BodyReader:
         self._reading.cancel()
         await asyncio.wait({self._reading})
 
-    async def take(self) -> bytes:
+    async def read_available(self) -> bytes:
         """Return the bytes received since the last call, or the next ones; empty at the end. Raises what reading
         raised."""
         if time.thread_time() - self._since > _SLICE:
@@ -87,11 +87,11 @@ class BodyReader:
         self._room.set()
         return b"".join(taken)
 
-    async def drain(self, seconds: float) -> None:
+    async def wait_for_end(self, seconds: float) -> None:
         """Wait for the end, at most this long, whether it is a good one or not."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
-                while await self.take():
+                while await self.read_available():
                     pass
 
     async def _fill(self) -> None:
@@ -112,7 +112,7 @@ class BodyReader:
         self._more.set()
 
 
-class OtherTasks:
+class TaskYielder:
     """Lets the other tasks of the event loop go before a stream."""
 
     def __init__(self) -> None:
@@ -188,11 +188,11 @@ class ProgressTimeout:
         self._allow(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
-    def failure(self, reader: FailureReader) -> Failure:
+    def failure(self, reader: FailureDescriber) -> Failure:
         """Return the failure that its expiry means."""
         if self.deadline == self._end:
-            return reader.too_slow(self._whole)
-        return reader.timed_out(self._limit, self._waiting_for)
+            return reader.describe_slow_response(self._whole)
+        return reader.describe_silence(self._limit, self._waiting_for)
 
     def _allow(self, seconds: float) -> None:
         self._limit = seconds
@@ -212,7 +212,7 @@ class StreamEnd:
 class Transport:
     """The connection to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, reader: FailureReader) -> None:
+    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, reader: FailureDescriber) -> None:
         self._endpoint = endpoint
         self._timeouts = timeouts
         self._reader = reader
@@ -221,9 +221,9 @@ class Transport:
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
         self._encrypted = not plain
 
-    def expect_request(self) -> "Future[Sdk]":
+    def preload_sdk(self) -> "Future[Sdk]":
         """Load the SDK on a thread, with certificates where the connection is encrypted; returns at once."""
-        return preload(encrypted=self._encrypted)
+        return start_loading(encrypted=self._encrypted)
 
     async def wait_until_ready(self) -> None:
         """Return once the SDK is loaded."""
@@ -247,7 +247,7 @@ class Transport:
                 # Raw, because `chat.completions` checks every message against the SDK's types: that takes twenty
                 # times as long as all the rest, and loading it takes a tenth of a second.
                 response = await client.post(
-                    wire.path(self._endpoint.base_url),
+                    wire.request_path(self._endpoint.base_url),
                     cast_to=sdk.httpx2.Response,
                     content=await asyncio.to_thread(encode_body, fields),
                     options={"headers": self._headers(sdk, wire)},
@@ -275,17 +275,19 @@ class Transport:
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
                 response = await client.get(
-                    wire.path(self._endpoint.base_url, "models"),
+                    wire.request_path(self._endpoint.base_url, "models"),
                     cast_to=sdk.httpx2.Response,
                     options={"headers": self._headers(sdk, wire)},
                 )
         except TimeoutError as silence:
-            raise AttemptFailed(self._reader.timed_out(self._timeouts.write, "the list of models")) from silence
+            raise AttemptFailed(
+                self._reader.describe_silence(self._timeouts.write, "the list of models")
+            ) from silence
         except Exception as problem:
             raise AttemptFailed(self._failure(problem, sdk, begun=False)) from problem
         models = read_models(parse_body(response.text))
         if models is None:
-            raise AttemptFailed(self._reader.not_a_stream(response.text))
+            raise AttemptFailed(self._reader.describe_non_stream(response.text))
         return models
 
     async def fetch_other(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
@@ -337,10 +339,12 @@ class Transport:
             try:
                 self._client = self._made(sdk)
             except sdk.httpx2.InvalidURL as problem:
-                raise AttemptFailed(self._reader.unusable_address(problem)) from problem
+                raise AttemptFailed(self._reader.describe_unusable_address(problem)) from problem
             except (ImportError, ValueError) as problem:
                 # The HTTP library knows no such kind of proxy, or would need another package for it.
-                raise AttemptFailed(self._reader.unusable_proxy("it has to be http:// or https://")) from problem
+                raise AttemptFailed(
+                    self._reader.describe_unusable_proxy("it has to be http:// or https://")
+                ) from problem
         return self._client
 
     def _made(self, sdk: Sdk) -> Any:
@@ -354,7 +358,7 @@ class Transport:
             # Given in every case, because the SDK takes what is missing from the environment: a key that is
             # meant for another host.
             api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
-            base_url=self._endpoint.address.without_query,
+            base_url=self._endpoint.address.url_without_query,
             default_query=self._endpoint.address.query,
             default_headers={"User-Agent": "signoff", **ACCEPTED, **self._endpoint.headers},
             max_retries=0,
@@ -378,7 +382,7 @@ class Transport:
             headers |= {"OpenAI-Organization": sdk.openai.Omit(), "OpenAI-Project": sdk.openai.Omit()}
         named = {name.lower() for name in self._endpoint.headers}
         key = self._endpoint.api_key
-        own = wire.headers(key.get_secret_value().strip() if key is not None else "")
+        own = wire.make_headers(key.get_secret_value().strip() if key is not None else "")
         authorization = self._endpoint.address.authorization
         if authorization and "authorization" not in named:
             headers["Authorization"] = authorization
@@ -393,12 +397,12 @@ class Transport:
         async with BodyReader(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):
-                    piece = await arrivals.take()
+                    piece = await arrivals.read_available()
                 events = decoder.feed(piece) if piece else decoder.finish()
                 done = next((at for at, one in enumerate(events) if one.data.lstrip().startswith("[DONE]")), None)
                 yield events[:done]
                 if done is not None:
-                    await arrivals.drain(DRAIN)
+                    await arrivals.wait_for_end(DRAIN)
                 if done is not None or not piece:
                     yield StreamEnd(done=done is not None, unframed=decoder.unframed)
                     return
@@ -406,19 +410,25 @@ class Transport:
     def _failure(self, problem: Exception, sdk: Sdk, *, begun: bool) -> Any:
         openai, httpx2 = sdk.openai, sdk.httpx2
         if endless := next((link for link in exception_chain(problem) if isinstance(link, ResponseTooLarge)), None):
-            return self._reader.too_large(endless)
+            return self._reader.describe_oversized_response(endless)
         if isinstance(problem, openai.APIStatusError):
-            return self._reader.from_response(problem.status_code, problem.response.headers, problem.response.text)
+            return self._reader.describe_response(
+                problem.status_code, problem.response.headers, problem.response.text
+            )
         causes = list(exception_chain(problem))
         if any(isinstance(cause, httpx2.ConnectTimeout) for cause in causes):
-            return self._reader.not_connected(self._timeouts.connect)
+            return self._reader.describe_connect_timeout(self._timeouts.connect)
         if any(isinstance(cause, httpx2.TimeoutException) for cause in causes):
-            return self._reader.timed_out(self._timeouts.read, "the response" if begun else "its first byte")
+            return self._reader.describe_silence(self._timeouts.read, "the response" if begun else "its first byte")
         if isinstance(problem, openai.APIConnectionError | httpx2.TransportError):
-            return self._reader.broken("broke off", str(problem)) if begun else self._reader.unreachable(problem)
+            return (
+                self._reader.describe_broken_response("broke off", str(problem))
+                if begun
+                else self._reader.describe_unreachable(problem)
+            )
         if isinstance(problem, httpx2.DecodingError):
-            return self._reader.broken("is damaged", str(problem))
-        return self._reader.unexpected(problem)
+            return self._reader.describe_broken_response("is damaged", str(problem))
+        return self._reader.describe_unexpected(problem)
 
 
 def encode_body(fields: Mapping[str, Any]) -> bytes:

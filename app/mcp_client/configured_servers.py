@@ -118,7 +118,7 @@ REACH_WORDS = {
 """What the user has to know of it."""
 
 
-async def write_access_of(definition: ServerDefinition, sandbox: Sandbox) -> WriteAccess:
+async def find_write_access(definition: ServerDefinition, sandbox: Sandbox) -> WriteAccess:
     """Return where a server can write here."""
     if definition.is_remote:
         return WriteAccess.REMOTE

@@ -29,7 +29,7 @@ class RpcError(Exception):
         self.id = id
         self.data = data
 
-    def response(self) -> Message:
+    def to_response(self) -> Message:
         """Return the error response."""
         error: Message = {"code": self.code, "message": str(self)}
         if self.data is not None:

@@ -158,7 +158,7 @@ class Connection(ABC):
         try:
             call = read_request(message)
         except RpcError as refusal:
-            return [refusal.response()] if refusal.id is not None else []
+            return [refusal.to_response()] if refusal.id is not None else []
         if call is None:
             return []
         if call.id is None:

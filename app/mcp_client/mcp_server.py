@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app import __version__
 from app.config.config_tables import ServerTable
-from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, write_access_of
+from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, find_write_access
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
     Connection,
@@ -161,9 +161,9 @@ class McpServer:
 
     async def write_access(self) -> WriteAccess:
         """The places where the server can write."""
-        return await write_access_of(self.definition, self._sandbox())
+        return await find_write_access(self.definition, self._sandbox())
 
-    def start_soon(self) -> None:
+    def start_in_background(self) -> None:
         """Start it in the background, unless it runs."""
         self._wanted = True
         if self.state is not ServerState.READY and (self._starting is None or self._starting.done()):
@@ -180,7 +180,7 @@ class McpServer:
             raise ConnectionLost(_OFF)
         if self._start_timed_out:
             raise ConnectionLost(self.problem)
-        self.start_soon()
+        self.start_in_background()
         if self.state is ServerState.READY or (starting := self._starting) is None:
             return
         # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
@@ -193,7 +193,7 @@ class McpServer:
         """Let calls start the server again, also after a start that timed out."""
         self._start_timed_out = False
 
-    async def wait_until_settled(self) -> None:
+    async def wait_until_ready_or_failed(self) -> None:
         """Wait until it is ready or has failed."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
@@ -214,7 +214,7 @@ class McpServer:
             if self._program is None:
                 return []
             try:
-                return await self._program.overlay_changes(pending)
+                return await self._program.replace_overlay(pending)
             except ProcessLookupError:
                 # It has died just now: once more, with another one.
                 await self._fail("it has ended")
@@ -430,7 +430,7 @@ class McpServer:
             await self._close()
         finally:
             self.log.add_note(why)
-            self.listing.forget_remembered()
+            self.listing.drop_unconfirmed()
             self._become(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from app.mcp_client.configured_servers import ServerDefinition
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_tool import ServerTool, startup_wait_text, unavailable_message
+from app.mcp_client.server_tool import ServerTool, describe_startup_wait, unavailable_message
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, read_tools
 from app.sandbox.sandbox import Sandbox
@@ -32,7 +32,7 @@ _MOST = 8
 _WORD = re.compile(r"[^\W_]+")
 
 
-def fit_in_context(tools: Sequence[Tool], window: int | None) -> bool:
+def do_tools_fit_context(tools: Sequence[Tool], window: int | None) -> bool:
     """Return whether the descriptions of all these tools fit in a model's context window."""
     room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
     for tool in tools:
@@ -42,18 +42,18 @@ def fit_in_context(tools: Sequence[Tool], window: int | None) -> bool:
     return True
 
 
-class FindToolArguments(ToolArguments):
+class ToolSearchArguments(ToolArguments):
     """Arguments of `find_tool`."""
 
     words: str = Field(min_length=1, description="What the tool is to do, in a few words.")
 
 
-class FindTool(Tool):
+class ToolSearch(Tool):
     """Searches the tools by words."""
 
     name = "find_tool"
     kind = "read"
-    Arguments = FindToolArguments
+    Arguments = ToolSearchArguments
 
     def __init__(self, tools: Sequence[ServerTool]) -> None:
         self._tools = tuple(tools)
@@ -66,7 +66,7 @@ class FindTool(Tool):
             "names, descriptions and arguments of those that fit best; call them by call_tool."
         )
 
-    async def run(self, arguments: FindToolArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
         """Search."""
         found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MOST]
         if not found:
@@ -160,7 +160,7 @@ _MOST_REMEMBERED = 512 * 1024
 """Characters of that; of a server that offers more, nothing is kept."""
 
 
-class SwitchStore(Protocol):
+class ServerSettingStore(Protocol):
     """Port to stored switches and tool lists of servers; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
@@ -179,7 +179,7 @@ class ServerEnvironment:
     sandbox: Callable[[], Sandbox]
     root: Path
     environment: Mapping[str, str]
-    store: SwitchStore
+    store: ServerSettingStore
     tokens: TokenStore
 
 
@@ -206,7 +206,7 @@ class McpServers(ToolSource):
         self._keeping: set[asyncio.Task[None]] = set()
 
     @property
-    def all(self) -> list[McpServer]:
+    def servers(self) -> list[McpServer]:
         """Every server, in the order in which they are known."""
         return list(self._servers.values())
 
@@ -225,9 +225,9 @@ class McpServers(ToolSource):
         kept = await asyncio.to_thread(around.store.settings, SWITCHED)
         self._switched = {key.removeprefix(SWITCHED): value == "on" for key, value in kept.items()}
         wanted = {each.name: each for each in definitions}
-        gone = [each for each in self.all if wanted.get(each.name) != each.definition]
+        gone = [each for each in self.servers if wanted.get(each.name) != each.definition]
         await asyncio.gather(*(each.stop() for each in gone))
-        before = {each.name: each for each in self.all if each not in gone}
+        before = {each.name: each for each in self.servers if each not in gone}
         new = [each for each in definitions if each.name not in before]
         remembered = await asyncio.to_thread(self._remembered, new)
         self._kept.update(remembered)
@@ -244,9 +244,9 @@ class McpServers(ToolSource):
             )
             for name, each in wanted.items()
         }
-        for server in self.all:
+        for server in self.servers:
             if self.is_switched_on(server) and server.state is ServerState.OFF:
-                server.start_soon()
+                server.start_in_background()
         self._changed.set()
 
     def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
@@ -291,7 +291,7 @@ class McpServers(ToolSource):
             await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", kept)
             self._switched[server.name] = on
             if on:
-                server.start_soon()
+                server.start_in_background()
             else:
                 await server.stop()
 
@@ -300,7 +300,7 @@ class McpServers(ToolSource):
         async with self._switching:
             await server.stop()
             if self.is_switched_on(server):
-                server.start_soon()
+                server.start_in_background()
 
     async def offered_tools(self, window: int | None) -> ExtraTools:
         """Return the tools of all servers, behind a search where they would take too much of the context.
@@ -309,40 +309,42 @@ class McpServers(ToolSource):
         has ended, is waited for when it is called.
         """
         await asyncio.gather(*map(self._wait_for, self._awaited))
-        for server in self.all:
+        for server in self.servers:
             server.allow_restart()
-        tools = [tool for server in self.all if self.is_switched_on(server) for tool in self._tools_of(server)]
-        if not tools or fit_in_context(tools, window):
+        tools = [tool for server in self.servers if self.is_switched_on(server) for tool in self._tools_of(server)]
+        if not tools or do_tools_fit_context(tools, window):
             return ExtraTools(tools)
-        return ExtraTools((FindTool(tools), CallTool(tools, self.find_tool)), tools)
+        return ExtraTools((ToolSearch(tools), CallTool(tools, self.find_tool)), tools)
 
     async def _wait_for(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or it has had its time."""
         if self._patience is None:
-            await server.wait_until_settled()
+            await server.wait_until_ready_or_failed()
             return
         with suppress(TimeoutError):
             async with asyncio.timeout_at(server.started_at + self._patience):
-                await server.wait_until_settled()
+                await server.wait_until_ready_or_failed()
 
     @property
     def _awaited(self) -> list[McpServer]:
         return [
             each
-            for each in self.all
+            for each in self.servers
             if self.is_switched_on(each) and each.state is ServerState.STARTING and not each.tools
         ]
 
     @property
     def startup_wait(self) -> str:
         """Return what `offered_tools` waits for, in a few words."""
-        return startup_wait_text(self._awaited)
+        return describe_startup_wait(self._awaited)
 
     @property
     def unavailable_servers(self) -> list[Unavailable]:
         """Return the servers that are switched on and cannot be used now."""
         return [
-            found for each in self.all if self.is_switched_on(each) and (found := each.unavailable_reason) is not None
+            found
+            for each in self.servers
+            if self.is_switched_on(each) and (found := each.unavailable_reason) is not None
         ]
 
     async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
@@ -354,12 +356,12 @@ class McpServers(ToolSource):
         Raises:
             ToolError: Its server can't be used; the text says why.
         """
-        found = [each for each in self.all if self.is_switched_on(each) and has_server_prefix(name, each.name)]
+        found = [each for each in self.servers if self.is_switched_on(each) and has_server_prefix(name, each.name)]
         for server in found:
             if server.state is ServerState.STARTING:
-                waits(startup_wait_text([server]))
+                waits(describe_startup_wait([server]))
                 try:
-                    await server.wait_until_settled()
+                    await server.wait_until_ready_or_failed()
                 finally:
                     waits("")
         tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
@@ -381,6 +383,6 @@ class McpServers(ToolSource):
     async def close(self) -> None:
         """Stop all servers."""
         async with self._switching:
-            await asyncio.gather(*(each.stop() for each in self.all))
+            await asyncio.gather(*(each.stop() for each in self.servers))
         if self._keeping:
             await asyncio.wait(self._keeping)

@@ -74,7 +74,7 @@ class OAuthCallback:
         """Return the redirect address."""
         return f"http://127.0.0.1:{self.port}{_PATH}"
 
-    def accept(self, address: str) -> bool:
+    def accept_pasted_address(self, address: str) -> bool:
         """Take a pasted address if it is the redirect address with the right state; return whether it was."""
         try:
             parts = urlsplit(address.strip())
@@ -101,7 +101,7 @@ class OAuthCallback:
             async with asyncio.timeout(_SECONDS):
                 line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
             _, target, _ = line.split(" ", 2)
-            known = self.accept(target)
+            known = self.accept_pasted_address(target)
             page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
             head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
@@ -208,7 +208,9 @@ class OAuthSignIn:
                 **({"scope": place.scope} if place.scope else {}),
             }
             joint = "&" if urlsplit(place.authorization).query else "?"
-            await show(SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept))
+            await show(
+                SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept_pasted_address)
+            )
             try:
                 answer = await way.wait(PATIENCE)
             except TimeoutError as error:

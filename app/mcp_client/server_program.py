@@ -140,7 +140,7 @@ class RunningProgram:
     layer: PersistentOverlay | None
     _stack: AsyncExitStack
 
-    async def overlay_changes(self, pending: Pending) -> list[str]:
+    async def replace_overlay(self, pending: Pending) -> list[str]:
         """Show it the workspace as it is now with these changes over it.
 
         Returns:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quoted_names
+from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quote_names
 from app.mcp_client.configured_servers import REACH_WORDS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
@@ -96,7 +96,7 @@ class _Images:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
             return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
         self.taken.append((image, content))
-        return f"[image {quoted_names([image])}: {image.description}]"
+        return f"[image {quote_names([image])}: {image.description}]"
 
 
 def _written(value: Any) -> str:
@@ -219,7 +219,7 @@ class ServerTool(Tool):
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
             return await self.server.prepare_call(pending)
-        context.waits(startup_wait_text([self.server]))
+        context.waits(describe_startup_wait([self.server]))
         try:
             return await self.server.prepare_call(pending)
         finally:
@@ -254,7 +254,7 @@ class ServerTool(Tool):
         return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
 
 
-def startup_wait_text(servers: Sequence[McpServer]) -> str:
+def describe_startup_wait(servers: Sequence[McpServer]) -> str:
     """Return which servers are still starting, in a few words; empty if none."""
     names = ", ".join(each.startup_wait for each in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""

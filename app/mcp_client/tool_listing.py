@@ -321,7 +321,7 @@ class ToolListing:
             self.offers, self.left_out = offers, left_out
             self._changed()
 
-    def forget_remembered(self) -> None:
+    def drop_unconfirmed(self) -> None:
         """Drop tools that the server has not confirmed."""
         if not self.is_current:
             self.offers = ()

@@ -66,11 +66,11 @@ class CustomCommand:
         """Return its line for the list of commands."""
         return " · ".join(part for part in (self.argument, self.description) if part)
 
-    def message(self, argument: str) -> str:
+    def make_message(self, argument: str) -> str:
         """Return the message for the model, with the argument filled in. Raises `CommandUnusable`."""
         if self.problem:
             raise CommandUnusable(f"/{self.name} cannot be used: {self.path}: {self.problem}.")
-        text = expand(self.body, argument)
+        text = expand_arguments(self.body, argument)
         if not text.strip():
             raise CommandUnusable(f"/{self.name} says nothing: {self.path} is empty.")
         return text
@@ -117,7 +117,7 @@ def read_command(name: str, path: str, content: bytes, *, takes_model: bool = Tr
     )
 
 
-def expand(body: str, argument: str) -> str:
+def expand_arguments(body: str, argument: str) -> str:
     """Return the body with `$ARGUMENTS` and `$1` to `$9` filled in; an argument without a place is appended.
 
     What is filled in is not looked through again. Words are parted as a shell does, by quotes and spaces; where the
@@ -187,7 +187,7 @@ class FoundCommands:
     """Path and text of each file, for the user to read before."""
 
 
-def workspace_commands(workspace: Workspace) -> FoundCommands:
+def find_workspace_commands(workspace: Workspace) -> FoundCommands:
     """Return the commands of the workspace; they cannot be called before the user trusts `content`."""
     files: list[tuple[str, str, Callable[[], bytes]]] = []
     for folder in OF_WORKSPACE:
@@ -204,7 +204,7 @@ def workspace_commands(workspace: Workspace) -> FoundCommands:
     return _read(files, LARGEST_ALL)
 
 
-def user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
+def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
     """Return the user's commands; links are followed.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
@@ -94,7 +94,9 @@ class ProposalService:
         from app.proposals.decide.patch_export import file_diff
 
         proposal = self.get(proposal_id)
-        return [file_diff(self._contents, change, proposal.reasons) for change in giving_way(proposal.files)]
+        return [
+            file_diff(self._contents, change, proposal.reasons) for change in iterate_cooperatively(proposal.files)
+        ]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """Return the pending changes, or the decided ones, as a patch for git, patch and unidiff."""

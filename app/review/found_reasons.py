@@ -22,7 +22,7 @@ def with_found_reasons(
         checked: Its check results, if there are any.
         found: Its evidence, if there is any.
     """
-    unheld = frozenset(found.unheld) if found is not None else frozenset()
+    unheld = frozenset(found.unheld_hunks) if found is not None else frozenset()
     uncovered: dict[str, list[CheckedLine]] = {}
     for line in checked.uncovered if checked is not None else ():
         uncovered.setdefault(line.hunk, []).append(line)

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.automation.check_results import ProposalChecks
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.found_reasons import has_found_reason, with_found_reasons
@@ -36,10 +35,11 @@ class HunkWalk:
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
 
-    def take_checks(self, checked: ProposalChecks | None) -> None:
-        """Put the files first that have lines which no test runs, with the reason."""
+    def take_found_reasons(self, state: ReviewState) -> None:
+        """Put the files first that checks or tests give a reason to look at, with the reason."""
+        checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
         self.diffs = sorted(
-            with_found_reasons(self.diffs, checked, None), key=lambda diff: not has_found_reason(diff)
+            with_found_reasons(self.diffs, checked, found), key=lambda diff: not has_found_reason(diff)
         )
 
     def keep_answers(self, before: "HunkWalk") -> None:

@@ -1,4 +1,4 @@
-"""Notes on unfinished reviews that survive a restart, and results of checks that other processes read."""
+"""Notes on unfinished reviews that survive a restart, and results of checks and evidence for other processes."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from app.automation.check_results import ProposalChecks
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.decision_facts import CheckFact
 from app.storage.change_signals import ChangeSignal
 from app.storage.session_store import SessionStore
@@ -98,7 +99,7 @@ class KeptChecks:
 
     def keep(self, checked: ProposalChecks) -> None:
         """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
-        facts = [one.record_fact for one in checked.results if one.is_current]
+        facts = [one.as_fact for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
         key, value = f"{_CHECKS}{checked.proposal}", _FACTS.dump_json(facts).decode()
@@ -113,3 +114,41 @@ class KeptChecks:
         for gone in kept.keys() - set(waiting):
             self._store.set_setting(f"{_CHECKS}{gone}", None)
         return {key: _FACTS.validate_json(value) for key, value in kept.items() if key in waiting}
+
+
+_EVIDENCE = "evidence:"
+
+
+@cache
+def _evidence_adapter() -> TypeAdapter[ProposalEvidence]:
+    return TypeAdapter(ProposalEvidence)
+
+
+class KeptEvidence:
+    """The last evidence about each proposal, which survives a restart.
+
+    Args:
+        store: Where it is kept.
+    """
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+        """Keep evidence in the place of that before, and forget that of proposals that do not wait.
+
+        Storage errors are ignored: it can be collected again.
+        """
+        with contextlib.suppress(StorageError):
+            if found.marks:
+                self._store.set_setting(_EVIDENCE + found.proposal, _evidence_adapter().dump_json(found).decode())
+            for key in self._store.settings(_EVIDENCE):
+                if key.removeprefix(_EVIDENCE) not in waiting:
+                    self._store.set_setting(key, None)
+
+    def load(self, proposal_id: str) -> ProposalEvidence | None:
+        """Return the evidence about a proposal, on whatever bytes it was found; None if there is none to read."""
+        with contextlib.suppress(StorageError, ValidationError):
+            if value := self._store.setting(_EVIDENCE + proposal_id):
+                return _evidence_adapter().validate_json(value)
+        return None

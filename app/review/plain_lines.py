@@ -107,8 +107,10 @@ def _changed(sign: str, texts: Sequence[str], lines: range, *, final_newline: bo
 
 
 def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> Iterator[str]:
-    """Yield the notes on a hunk: findings of checks, a repeated edit, the user's comments."""
+    """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
+    if (found := state.evidence.get(proposal.id)) is not None and (mark := found.marks.get(hunk.id)) is not None:
+        yield f"Without it: {mark.words}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
     missed = [line + 1 for line in uncovered_lines(diff) if line in lines_of(hunk, "new")]

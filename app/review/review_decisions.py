@@ -92,9 +92,9 @@ class ReviewDecisions:
             through=self._through,
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.record_fact for one in checked.results),
+            checks=() if checked is None else tuple(one.as_fact for one in checked.results),
             caller=self._caller,
-            evidence=found.fact if found is not None and is_of_this else None,
+            evidence=found.as_fact if found is not None and is_of_this else None,
         )
 
 

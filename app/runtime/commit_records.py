@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.attestation.commit_verification import repository_roots
-from app.attestation.review_notes import add_reviews, join_fetched
-from app.attestation.review_policy import committed_policy
-from app.attestation.signatures import sign, signing_key
+from app.attestation.commit_verification import root_commits
+from app.attestation.review_notes import merge_fetched_notes, write_envelope
+from app.attestation.review_policy import read_committed_policy
+from app.attestation.signatures import find_signing_key, sign
 from app.attestation.statement import (
     ReviewCheck,
     ReviewedFile,
@@ -23,11 +23,11 @@ from app.attestation.statement import (
     hunk_digests,
     make_envelope,
     make_statement,
-    pre_authentication,
+    pre_authentication_encoding,
 )
-from app.git.blobs import BlobPair, checked_out_files, git_blob, git_mode, parse_raw_diff
+from app.git.blobs import BlobPair, parse_raw_diff, read_checkout_contents, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed, git_identity
+from app.git.run_git import GitFailed, read_git_identity
 from app.proposals.decide.commit_trailers import (
     FileDecision,
     assistant_name,
@@ -40,7 +40,7 @@ from app.proposals.decide.commit_trailers import (
 from app.proposals.values.decision_facts import CheckFact, EvidenceFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
-from app.proposals.values.record_entries import RecordedFile, RecordEntry, blob_id
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
 from app.review.seen import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import Leaf
@@ -79,9 +79,9 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
         named = os.environ.get("GIT_INDEX_FILE")
         index = (borrowed.top / named) if named else None
         against = (
-            borrowed.resolve("HEAD") or borrowed.query("hash-object", "-t", "tree", "/dev/null").decode().strip()
+            borrowed.resolve("HEAD") or borrowed.run_query("hash-object", "-t", "tree", "/dev/null").decode().strip()
         )
-        raw = borrowed.query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
+        raw = borrowed.run_query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
         found = _steps(runtime, borrowed, parse_raw_diff(raw))
     latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
     lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in entry_trailers(entry)]
@@ -102,7 +102,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
         with BorrowedRepository(root) as borrowed:
             if not (head := borrowed.resolve("HEAD")):
                 return []
-            lines = borrowed.query(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
+            lines = borrowed.run_query(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
     except GitFailed:
         return []
     found = (line.partition("\t") for line in lines.splitlines())
@@ -123,11 +123,11 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     Raises:
         GitFailed: there is no such commit, or the key cannot sign.
     """
-    signed: dict[int, RecordEntry] = {}
+    signed: dict[int, DecisionRecordEntry] = {}
     noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         for commit in commits_of(borrowed, name):
-            changed = parse_raw_diff(borrowed.query(*_DIFFERENCE, commit))
+            changed = parse_raw_diff(borrowed.run_query(*_DIFFERENCE, commit))
             if not (found := _steps(runtime, borrowed, changed)):
                 continue
             entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
@@ -144,7 +144,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
             files += len(found)
             signed |= {entry.number: entry for entry in _own_entries(changed, found)}
         if not noted:
-            join_fetched(borrowed)
+            merge_fetched_notes(borrowed)
             return None
         reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
         statement = sign_reviews(borrowed, reviews)
@@ -161,7 +161,7 @@ def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
         return [tip]
     if not (base := borrowed.resolve(first or "HEAD")):
         raise GitFailed(f"There is no commit {first!r} here.")
-    return borrowed.query("rev-list", "--reverse", tip, f"^{base}").decode().split()
+    return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
 
 def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
@@ -172,18 +172,18 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
     Raises:
         GitFailed: the key cannot sign, or the notes cannot be written.
     """
-    if (key := signing_key(borrowed)) is None:
+    if (key := find_signing_key(borrowed)) is None:
         return ""
     head = borrowed.resolve("HEAD")
-    name = committed_policy(borrowed, head).repository
+    name = read_committed_policy(borrowed, head).repository
     repository = [name] if name else []
     if not (name and borrowed.shallow_commits):
-        repository += repository_roots(borrowed, head)
+        repository += root_commits(borrowed, head)
     payload = make_statement(repository, reviews)
-    return add_reviews(borrowed, make_envelope(payload, sign(pre_authentication(payload), key)))
+    return write_envelope(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
 
 
-def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: RecordEntry) -> SignedReview:
+def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: DecisionRecordEntry) -> SignedReview:
     """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
     return SignedReview(
         reviewer=entry.who,
@@ -225,7 +225,7 @@ def waiting_review(
     files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(
-        reviewer=git_identity(runtime.workspace.root),
+        reviewer=read_git_identity(runtime.workspace.root),
         time=round(time.time()),
         result="approved",
         proposal=proposal.id,
@@ -279,7 +279,7 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
 def _reviewed_file(borrowed: BorrowedRepository, path: str, before: Leaf | None, after: Leaf | None) -> ReviewedFile:
     """Return a file as it is signed; None for no file."""
     sides = [
-        (*git_blob(borrowed, path, leaf), git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
+        (*to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
         for leaf in (before, after)
     ]
     (base, old, base_mode), (result, new, result_mode) = sides
@@ -299,7 +299,7 @@ def _git_mode(recorded: str) -> str:
     if not recorded:
         return ""
     mode = int(recorded, 8)
-    return git_mode(mode, link=stat.S_ISLNK(mode))
+    return to_git_mode(mode, link=stat.S_ISLNK(mode))
 
 
 def _steps(
@@ -317,18 +317,18 @@ def _steps(
             steps = decisions_leading_to(entries, path, blob)
             if not steps and pair.after and path in known:
                 # The record knows it as it is on disk, which git may have converted.
-                for leaf in checked_out_files(borrowed, [pair.after], runtime.workspace.read_limit).values():
+                for leaf in read_checkout_contents(borrowed, [pair.after], runtime.workspace.read_limit).values():
                     steps = decisions_leading_to(entries, path, blob_id(leaf.data))
             if steps:
                 found[pair.path] = steps
     return found
 
 
-def _by_number(item: tuple[str, RecordEntry]) -> int:
+def _by_number(item: tuple[str, DecisionRecordEntry]) -> int:
     return int(item[0][1:])
 
 
-def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
+def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, Any]:
     """Return a decision in a form for others: without anybody's words, and denied hunks only with `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
@@ -350,7 +350,9 @@ def _decision_document(entry: RecordEntry, denials: bool) -> dict[str, Any]:
     return told
 
 
-def _own_entries(changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]) -> Iterator[RecordEntry]:
+def _own_entries(
+    changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]
+) -> Iterator[DecisionRecordEntry]:
     """Yield the decisions that lead from a commit's parents to it; those before were signed with earlier ones."""
     for path, steps in found.items():
         starts = {pair.before.blob if pair.before else "" for pair in changed if pair.path == path}
@@ -391,7 +393,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
     return "\n".join((*attested, "---", json.dumps(about, indent=2, ensure_ascii=False))), total
 
 
-def _prompt(entry: RecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
+def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
     """Return the key of the model's work behind an approved decision; empty for a person's work."""
     assisted = assistant_name(entry.origin)
     if assisted is None:

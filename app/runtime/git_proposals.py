@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
-from app.attestation.review_policy import committed_policy
+from app.attestation.review_policy import read_committed_policy
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitChanges, changes_on_disk, create_commit, range_changes
-from app.git.remotes import PROPOSALS, default_remote, find_target, push_commit, push_notes, remote_address
+from app.git.commits import CommitChanges, create_commit, read_range_changes, read_worktree_changes
+from app.git.remotes import PROPOSALS, default_remote, parse_fetch_target, push_commit, push_notes, remote_url
 from app.git.run_git import GitFailed
 from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
@@ -50,7 +50,7 @@ def stage_worktree(
         GitFailed, NothingStaged: there is no repository, no such commit, or nothing to stage.
         UnsafePath: a path lies elsewhere.
     """
-    found = changes_on_disk(runtime.workspace, paths, against)
+    found = read_worktree_changes(runtime.workspace, paths, against)
     if not found.changes:
         hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
         more = f" ({found.left_out[0]})" if found.left_out else ""
@@ -75,7 +75,7 @@ def stage_commits(
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        found = range_changes(borrowed, find_target(borrowed, list(words)), runtime.workspace.read_limit)
+        found = read_range_changes(borrowed, parse_fetch_target(borrowed, list(words)), runtime.workspace.read_limit)
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
     origin = Origin(kind=OriginKind.REF, ref=_git_origin(found))
@@ -109,7 +109,7 @@ def push_proposal(
     changes = runtime.service.as_changes(proposal.id)
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         remote = remote or default_remote(borrowed)
-        remote_address(borrowed, remote, pushing=True)
+        remote_url(borrowed, remote, pushing=True)
         message = f"{proposal.summary}\n\nSignoff-Proposal: {proposal.id}\n"
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
@@ -136,12 +136,12 @@ def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
         words: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
-        picked = find_target(borrowed, list(words))
+        picked = parse_fetch_target(borrowed, list(words))
         head = borrowed.resolve("HEAD")
-        verifier = CommitVerifier(borrowed, committed_policy(borrowed, head), head)
+        verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
-            for file in verifier.reviews_of(picked.base, picked.tip)
+            for file in verifier.find_covering_reviews(picked.base, picked.tip)
             if file.reviews
         ]
     return []

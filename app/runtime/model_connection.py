@@ -15,14 +15,14 @@ from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
-from app.agent.prompts import FILE_NAME, find_guidance, system_prompt
+from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
 from app.conversation.events import Event, ProposalDecided
 from app.conversation.payload.render_trials import make_render_trials
-from app.llm.capabilities.model_list import ListedModel, price_for
+from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD, RetryPolicy
@@ -80,9 +80,9 @@ def endpoint_of(
             "No model is chosen: give --model, or set SIGNOFF_MODEL or `model` in the configuration; "
             "`signoff doctor` lists those of the endpoint."
         )
-    settings = settings.for_model
+    settings = settings.with_model_tables
     wishes = RequestOptions(settings.reasoning_effort, settings.request)
-    base_url, price = base_url_of(settings), price_for(settings.model, settings.price)
+    base_url, price = base_url_of(settings), find_price(settings.model, settings.price)
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
@@ -109,7 +109,7 @@ def connect(
     settings = settings or runtime.settings
     endpoint = endpoint_of(settings, runtime.origin_of)
     cache = LearnedProfiles(runtime.sessions)
-    overrides = settings.for_model.profile_overrides
+    overrides = settings.with_model_tables.profile_overrides
     _check_tables(settings.models)
     try:
         profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
@@ -220,7 +220,7 @@ def turn_settings(
     """Return prompt, limits and gate policy of a session; `tell` takes lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
-        system_prompt,
+        make_system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=current_branch(runtime.workspace.root),
@@ -251,7 +251,7 @@ class StoreSink:
         """Store events. Once begun, the write is waited for even if the caller is cancelled."""
         return await shielded(asyncio.to_thread(self._store.append, self._session_id, events, after))
 
-    async def since(self, after: int) -> Sequence[Event]:
+    async def read_after(self, after: int) -> Sequence[Event]:
         """Return the events after an event."""
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.agent.decision_service import DecisionService, not_recorded_message
+from app.agent.decision_service import DecisionService, unrecorded_decision_error
 from app.agent.gate import GatePolicy
 from app.agent.session import Session
-from app.agent.updates import ProposalsChanged, Recorded, SessionFailed, Update
+from app.agent.updates import EventRecorded, ProposalsChanged, SessionFailed, Update
 from app.config.settings import Settings
 from app.conversation.events import Notice, ProposalDecided, TurnStarted
 from app.llm.capabilities.model_list import ListedModel
@@ -31,7 +31,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.workspace_recovery import (
     INTERRUPTED_NOTICE,
     PATIENCE,
-    record_decision,
+    append_decision_to_sessions,
     record_unrecorded_decisions,
     recover,
     was_interrupted,
@@ -223,9 +223,9 @@ class SessionlessDecisions(DecisionService):
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         try:
-            await asyncio.to_thread(record_decision, self._runtime, event, result.changed)
+            await asyncio.to_thread(append_decision_to_sessions, self._runtime, event, result.changed)
         except Exception as error:
-            raise not_recorded_message(result, error) from error
+            raise unrecorded_decision_error(result, error) from error
         finally:
             self._changed((result.proposal.id, *(other.id for other in result.changed)))
 
@@ -313,7 +313,7 @@ class OpenSession:
         tools = self.session.ports.tools
         await asyncio.to_thread(lambda: tools.schemas)
         # A failure is told when a request is made.
-        await asyncio.to_thread(self.model.expect_request().exception)
+        await asyncio.to_thread(self.model.preload_sdk().exception)
 
     async def connect(self, settings: Settings) -> None:
         """Use another endpoint or model from now on; raises `NotConnected`."""
@@ -330,7 +330,7 @@ class OpenSession:
         """The reasoning effort in requests; also `off` where the model is known to refuse the user's setting."""
         if self.model is None:
             return "off"
-        return self.model.endpoint.wishes.without(self.model.profile.refused).effort
+        return self.model.endpoint.wishes.without_refused(self.model.profile.refused).effort
 
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, or a new one if none is given; the previous one is closed and stays in the store."""
@@ -389,7 +389,7 @@ class OpenSession:
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
         if policy != self.session.gate.policy:
-            self.session.set_policy(policy)
+            self.session.set_gate_policy(policy)
 
     async def proposals(self) -> list[Proposal]:
         """Return pending, recently decided and explicitly opened proposals, oldest first."""
@@ -416,7 +416,7 @@ class OpenSession:
         if self.session is not None:
             self.drafts.save(self.session.id, draft)
             await self.drafts.flush()
-            await self.session.confirm_taken()
+            await self.session.confirm_queue_taken()
 
     def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
         """Return a function that reports a line to the user, each line only once, from any thread."""
@@ -440,9 +440,9 @@ class OpenSession:
             case ProposalsChanged():
                 self._rewatch.set()
                 self.unrecorded_decisions.wake()
-            case Recorded(event=TurnStarted()) if self.model is not None:
+            case EventRecorded(event=TurnStarted()) if self.model is not None:
                 # Reading certificates takes longer than all else between a message and its request.
-                self.model.expect_request()
+                self.model.preload_sdk()
         self._subscriber(update)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -507,7 +507,7 @@ class OpenSession:
         async with aclosing(self._watcher.changes()) as changes:
             async for paths in changes:
                 if self.session is not None:
-                    await self.session.disk_changed(paths)
+                    await self.session.rebase_after_disk_change(paths)
                 else:
                     await asyncio.to_thread(self.runtime.service.refresh, paths)
                 await self.publish_proposal_changes()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.automation.recipe_runner import RecipeRunner
-    from app.config.config_tables import Hook
+    from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
     from app.prompts.skills import Skills
@@ -48,7 +48,9 @@ class HookDispatcher:
         hooks: Gives those that are configured and trusted now.
     """
 
-    def __init__(self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[Hook]]") -> None:
+    def __init__(
+        self, root: Path, environment: Mapping[str, str], hooks: "Callable[[], Sequence[HookTable]]"
+    ) -> None:
         self._root = root
         self._environment = environment
         self._configured = hooks
@@ -67,7 +69,7 @@ class HookDispatcher:
 
                 for event in events:
                     if document := event_document(event, session, str(self._root), time.time()):
-                        self._running().put(hooks, document)
+                        self._running().queue_event(hooks, document)
 
     def proposal_staged(self, proposal: "Proposal") -> None:
         """A proposal is new."""
@@ -75,7 +77,7 @@ class HookDispatcher:
             if hooks := self._hooks():
                 from app.automation.event_hooks import proposal_document
 
-                self._running().put(hooks, proposal_document(proposal, str(self._root)))
+                self._running().queue_event(hooks, proposal_document(proposal, str(self._root)))
 
     def close(self) -> None:
         """Wait for the hooks that run as long as patience lasts, then end them."""
@@ -91,7 +93,7 @@ class HookDispatcher:
         except Exception as error:
             self.tell(f"Hooks could not be told: {type(error).__name__}: {error}")
 
-    def _hooks(self) -> "Sequence[Hook]":
+    def _hooks(self) -> "Sequence[HookTable]":
         # A `signoff` that a hook runs tells no hooks: that would have no end.
         return () if self._environment.get("SIGNOFF_IN_HOOK") else self._configured()
 
@@ -193,9 +195,9 @@ class OpenWorkspace:
 
     def _who(self) -> str:
         """Return the name of the user who decides."""
-        from app.git.run_git import git_identity
+        from app.git.run_git import read_git_identity
 
-        return git_identity(self.workspace.root)
+        return read_git_identity(self.workspace.root)
 
     def most_unread(self) -> int:
         """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.
@@ -204,10 +206,10 @@ class OpenWorkspace:
         """
         if self._configuration is not None:
             return self.settings.reading.unseen_lines or 0
-        from app.config.reading_limit import reading_limit
+        from app.config.reading_limit import read_reading_limit
 
         try:
-            return reading_limit(self.dirs.config_file)
+            return read_reading_limit(self.dirs.config_file)
         except (OSError, ValueError) as error:
             from app.config.settings import ConfigError
 
@@ -227,7 +229,7 @@ class OpenWorkspace:
 
         return ReadingStore(self.database, self.name, self.signal)
 
-    def _hooks(self) -> "Sequence[Hook]":
+    def _hooks(self) -> "Sequence[HookTable]":
         """The hooks in force; raises ConfigError."""
         if self._configuration is None and not self._is_configured():
             return ()
@@ -329,10 +331,12 @@ class OpenWorkspace:
     def evidence(self) -> "EvidenceRunner":
         """Return the runner that collects evidence."""
         from app.automation.evidence.evidence_runner import EvidenceRunner
+        from app.review.note_store import KeptEvidence
 
         with self._making:
             if self._evidence is None:
-                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace)
+                kept = KeptEvidence(self.sessions)
+                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, kept)
             return self._evidence
 
     @property

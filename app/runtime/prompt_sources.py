@@ -4,15 +4,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.conversation.events import Invocation
+from app.conversation.events import CommandInvocation
 from app.keys.actions import ACTIONS
 from app.llm.endpoint_doctor import EndpointCheck
 from app.prompts.custom_commands import (
     CommandCatalogue,
     FoundCommands,
     build_catalogue,
-    user_commands,
-    workspace_commands,
+    find_user_commands,
+    find_workspace_commands,
 )
 from app.prompts.skills import Skills, find_skills
 from app.runtime.open_workspace import OpenWorkspace
@@ -38,7 +38,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     Raises:
         StorageError: whether the workspace's are trusted cannot be read.
     """
-    found = workspace_commands(runtime.workspace)
+    found = find_workspace_commands(runtime.workspace)
     trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMAND_FILES)
     return build_catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
 
@@ -51,7 +51,7 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
     """
     if not known.held:
         return ""
-    content = workspace_commands(runtime.workspace).content
+    content = find_workspace_commands(runtime.workspace).content
     if trust.is_trusted(content, runtime.sessions, _TOLD):
         return ""
     trust.trust(content, runtime.sessions, _TOLD)
@@ -65,7 +65,7 @@ class CommandMessage:
     """A message that a command has made."""
 
     text: str
-    command: Invocation
+    command: CommandInvocation
     notice: str = ""
     """What the user should know of it; empty if nothing."""
 
@@ -73,8 +73,10 @@ class CommandMessage:
 def make_command_message(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
     """Return the message of a custom command for the model. Raises `CommandUnusable`."""
     command = known.get(name)
-    text = command.message(argument)
-    called = Invocation(typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort)
+    text = command.make_message(argument)
+    called = CommandInvocation(
+        typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort
+    )
     if not command.shell:
         return CommandMessage(text, called)
     asks = f"/{command.name} has {plural(command.shell, 'command')} in !`…`: not run, the model has to ask."
@@ -85,7 +87,7 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
     folders = [("commands", runtime.dirs.commands)]
     if home := runtime.environment.get("HOME"):
         folders.append(("~/.claude/commands", Path(home) / ".claude" / "commands"))
-    return user_commands(folders)
+    return find_user_commands(folders)
 
 
 def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:

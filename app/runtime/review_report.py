@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.conversation.events import SideExchange, side_exchanges
+from app.conversation.events import SideExchange, collect_side_exchanges
 from app.conversation.markdown_export import fence_code, quote_text
-from app.images.image import quoted_names
+from app.images.image import quote_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, proposal_state_words
@@ -87,7 +87,7 @@ def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
         runtime.service.as_unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _denied_parts(runtime, change)],
-        side_exchanges(runtime.sessions.side_questions(proposal.id)),
+        collect_side_exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
 
@@ -111,7 +111,7 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
     """Return the outcome of a decision, who made it, and what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
-    facts += [f"attached {quoted_names(images)}"] if images else []
+    facts += [f"attached {quote_names(images)}"] if images else []
     facts += ["words were said that are not kept as they were"] if decision.words_lost else []
     if entry is None:
         return facts
@@ -168,7 +168,7 @@ def _side_question(one: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
     picked = fence_code(one.question.picked, "diff") if one.question.picked else ""
     head, said = f"### {question_heading(one)}", quote_text(one.question.text)
-    return "\n\n".join(filter(None, (head, picked, said, f"{answer_heading(one)}:", quote_text(one.answered))))
+    return "\n\n".join(filter(None, (head, picked, said, f"{answer_heading(one)}:", quote_text(one.answer_text))))
 
 
 def question_heading(one: SideExchange) -> str:
@@ -179,7 +179,7 @@ def question_heading(one: SideExchange) -> str:
 
 def answer_heading(one: SideExchange) -> str:
     """Return the heading of an answer: its author, and whether it is complete."""
-    if one.answer is None or not one.answered:
+    if one.answer is None or not one.answer_text:
         return "No answer came"
     state = "" if one.answer.state == "complete" else f" ({one.answer.state})"
     return f"{one.answer.model or 'The model'} answered{state}"

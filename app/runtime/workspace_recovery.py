@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from app.agent.decision_service import change_events, decision_event, owner_session
+from app.agent.decision_service import changed_proposal_events, decision_event, owner_session
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
@@ -80,13 +80,13 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded(patience):
         proposal = runtime.service.get(proposal_id)
-        record_decision(runtime, unrecorded_event(proposal, last), here=here)
+        append_decision_to_sessions(runtime, unrecorded_event(proposal, last), here=here)
         state = "waiting again" if last.decision == Decision.REOPENED else state_words(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
 
-def record_decision(
+def append_decision_to_sessions(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
 ) -> None:
     """Write a decision to the session of its proposal, and the changes that followed to their sessions.
@@ -100,7 +100,7 @@ def record_decision(
         runtime.sessions.append(session, [decided])
     else:
         runtime.sessions.record_decision(decided)
-    for owner, events in change_events(changed).items():
+    for owner, events in changed_proposal_events(changed).items():
         if owner and runtime.sessions.exists(owner):
             runtime.sessions.append(owner, events)
 

@@ -228,7 +228,7 @@ class OverlayLayer:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
-    def read(self, path: str, limit: int) -> PathChange:
+    def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents; raises as `UpperLayer.read` does."""
         return self._upper.read(path, limit)
 

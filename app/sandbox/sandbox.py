@@ -102,7 +102,7 @@ class InPlaceRun:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._guard.find_changes, self._policy)
 
-    def read(self, path: str, limit: int) -> PathChange:
+    def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
         return self._guard.read(path, limit)
 

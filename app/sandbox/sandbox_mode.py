@@ -72,7 +72,7 @@ class WorkspaceWrites(Protocol):
         """Return the changes so far. Raises OSError."""
         ...
 
-    def read(self, path: str, limit: int) -> PathChange:
+    def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents; raises OSError and ChangedMeanwhile."""
         ...
 

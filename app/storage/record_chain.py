@@ -7,7 +7,7 @@ from typing import cast
 from pydantic import ValidationError
 
 from app.conversation.events import ProposalDecided
-from app.proposals.values.record_entries import ChainLink, EventEntry, RecordEntry, words_hash
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, EventRecordEntry, words_hash
 
 
 def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
@@ -16,7 +16,7 @@ def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
     return ChainLink(*row) if row else ChainLink()
 
 
-def add_entry(connection: sqlite3.Connection, workspace: str, entry: RecordEntry | EventEntry) -> None:
+def add_entry(connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | EventRecordEntry) -> None:
     """Add an entry at the end, within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
@@ -29,7 +29,7 @@ def add_event(
 ) -> None:
     """Append the entry of an event about a decision, in the transaction that writes the event."""
     end = end_of_chain(connection, workspace)
-    entry = EventEntry(
+    entry = EventRecordEntry(
         number=end.number + 1,
         before=end.digest,
         time=event.time,

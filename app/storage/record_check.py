@@ -14,8 +14,8 @@ from app.conversation.events import ProposalDecided
 from app.proposals.values.decision_facts import LastDecision
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.record_entries import (
-    EventEntry,
-    RecordEntry,
+    DecisionRecordEntry,
+    EventRecordEntry,
     decision_hash,
     hunk_standing,
     proposal_hash,
@@ -40,7 +40,7 @@ class RecordCheck:
         self._entries = {(one.proposal, one.count): one for one in verified.entries}
         self._latest = {one.proposal: one for one in verified.entries}
         self._all_events = verified.events
-        self._events: dict[_Key, list[EventEntry]] = {}
+        self._events: dict[_Key, list[EventRecordEntry]] = {}
         for one in verified.events:
             # Two processes may both have recorded what a third one left over.
             self._events.setdefault(_key(one.proposal, one.count, one.time), []).append(one)
@@ -127,7 +127,7 @@ class RecordCheck:
             ):
                 yield f"Session {known.session} no longer tells of the decision {_name(known)}."
 
-    def _known(self, event: ProposalDecided) -> EventEntry | None:
+    def _known(self, event: ProposalDecided) -> EventRecordEntry | None:
         """Return the entry of an event, or the one that it should have."""
         entries = self._events.get(_key(event.proposal, event.number, event.time), [])
         name = event_hash(event)
@@ -138,7 +138,9 @@ class RecordCheck:
             what = f"{event.decision.replace('_', ' ')} of {event.proposal}"
             yield f"{where} tells of a decision that the record does not have: {what}."
 
-    def _event(self, where: str, event: ProposalDecided, known: EventEntry, *, with_words: bool) -> Iterator[str]:
+    def _event(
+        self, where: str, event: ProposalDecided, known: EventRecordEntry, *, with_words: bool
+    ) -> Iterator[str]:
         if event_hash(event) != known.event:
             yield f"{where} is not as it was recorded in entry {known.number}."
         elif with_words and words_hash(event.feedback, event.comments, event.images) != known.words:
@@ -215,7 +217,7 @@ class RecordCheck:
             yield f"Proposal {proposal.id} is {_words(proposal)}, in other parts than entry {entry.number} has it."
 
 
-def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:
+def _is_still_valid(proposal: Proposal, entry: DecisionRecordEntry) -> bool:
     """Return whether a decision is still as recorded, in a proposal with a pending part; a successor ends that."""
     now, then = hunk_standing(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
@@ -227,7 +229,7 @@ def _is_still_valid(proposal: Proposal, entry: RecordEntry) -> bool:
     )
 
 
-def _is_last(last: LastDecision, entry: RecordEntry) -> bool:
+def _is_last(last: LastDecision, entry: DecisionRecordEntry) -> bool:
     if not entry.last:
         return (last.number, last.decision) == (entry.count, entry.decision)
     return decision_hash(last) == entry.last
@@ -237,7 +239,7 @@ def _key(proposal: str, count: int, time: float) -> _Key:
     return proposal, count, 0.0 if count else time
 
 
-def _name(event: EventEntry) -> str:
+def _name(event: EventRecordEntry) -> str:
     return f"{event.decision.replace('_', ' ')} of {event.proposal}"
 
 

@@ -17,7 +17,14 @@ from pydantic import ValidationError
 from app.images.image import Image
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.origin import Origin
-from app.proposals.values.record_entries import FIRST, LATEST, ChainLink, EventEntry, RecordEntry, words_hash
+from app.proposals.values.record_entries import (
+    FIRST,
+    LATEST,
+    ChainLink,
+    DecisionRecordEntry,
+    EventRecordEntry,
+    words_hash,
+)
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 
@@ -34,9 +41,9 @@ class BrokenEntry:
 class ChainVerification:
     """Result of verifying the chain."""
 
-    entries: tuple[RecordEntry, ...]
+    entries: tuple[DecisionRecordEntry, ...]
     """Those of decisions that are sound, oldest first."""
-    events: tuple[EventEntry, ...]
+    events: tuple[EventRecordEntry, ...]
     """Those of the events that tell of them."""
     broken: tuple[BrokenEntry, ...]
     head: str
@@ -56,15 +63,15 @@ class DecisionInput:
 class RecordedDecision:
     """A decision in the record, or an edit of the proposed text, which has no own entry."""
 
-    entry: RecordEntry | None
-    event: EventEntry | None
+    entry: DecisionRecordEntry | None
+    event: EventRecordEntry | None
     """None until it is told, and where that entry cannot be read."""
     words: DecisionInput
     words_lost: bool
     """Words were said, and those that are kept are others or none."""
 
     @property
-    def _known(self) -> RecordEntry | EventEntry:
+    def _known(self) -> DecisionRecordEntry | EventRecordEntry:
         known = self.entry or self.event
         assert known is not None
         return known
@@ -102,11 +109,11 @@ class RecordedDecision:
         return [file.path for file in self.entry.files] if self.entry else ()
 
 
-def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[RecordEntry]:
+def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
     """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
     rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
-    return [entry for body in sound if isinstance(entry := _entry(body), RecordEntry)]
+    return [entry for body in sound if isinstance(entry := _entry(body), DecisionRecordEntry)]
 
 
 class RecordStore:
@@ -116,11 +123,11 @@ class RecordStore:
         self._database = database
         self._workspace = workspace
 
-    def entries(self, proposal: str = "") -> list[RecordEntry]:
+    def entries(self, proposal: str = "") -> list[DecisionRecordEntry]:
         """Return the entries of decisions, oldest first, of one proposal or of all; unreadable ones are skipped."""
-        return [entry for entry in self.all_entries(proposal) if isinstance(entry, RecordEntry)]
+        return [entry for entry in self.all_entries(proposal) if isinstance(entry, DecisionRecordEntry)]
 
-    def all_entries(self, proposal: str = "") -> list[RecordEntry | EventEntry]:
+    def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | EventRecordEntry]:
         """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify`."""
         rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
@@ -133,12 +140,12 @@ class RecordStore:
     def decisions(self, proposal: str = "") -> list[RecordedDecision]:
         """Return the decisions, and edits of proposed text, on one proposal or on all, oldest first."""
         chain = self.all_entries(proposal)
-        events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventEntry) and one.count}
+        events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventRecordEntry) and one.count}
         words = self._words()
         found: list[RecordedDecision] = []
-        decided = {(one.proposal, one.count) for one in chain if isinstance(one, RecordEntry)}
-        for one in sorted(chain, key=lambda each: not (isinstance(each, EventEntry) and each.earlier)):
-            if isinstance(one, RecordEntry):
+        decided = {(one.proposal, one.count) for one in chain if isinstance(one, DecisionRecordEntry)}
+        for one in sorted(chain, key=lambda each: not (isinstance(each, EventRecordEntry) and each.earlier)):
+            if isinstance(one, DecisionRecordEntry):
                 found.append(_recorded(one, events.get((one.proposal, one.count)), words))
             elif (one.proposal, one.count) not in decided:
                 found.append(_recorded(None, one, words))
@@ -150,7 +157,7 @@ class RecordStore:
         Raises:
             StorageError: the table cannot be read at all.
         """
-        sound: list[RecordEntry | EventEntry] = []
+        sound: list[DecisionRecordEntry | EventRecordEntry] = []
         broken: list[BrokenEntry] = []
         before = FIRST
         known = True
@@ -172,8 +179,8 @@ class RecordStore:
             else:
                 sound.append(entry)
             before, known = digest, True
-        entries = tuple(entry for entry in sound if isinstance(entry, RecordEntry))
-        events = tuple(entry for entry in sound if isinstance(entry, EventEntry))
+        entries = tuple(entry for entry in sound if isinstance(entry, DecisionRecordEntry))
+        events = tuple(entry for entry in sound if isinstance(entry, EventRecordEntry))
         return ChainVerification(entries, events, tuple(broken), before)
 
     def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
@@ -238,7 +245,9 @@ _WORDS = (
 )
 
 
-def _recorded(entry: RecordEntry | None, event: EventEntry | None, kept: _KeptWords) -> RecordedDecision:
+def _recorded(
+    entry: DecisionRecordEntry | None, event: EventRecordEntry | None, kept: _KeptWords
+) -> RecordedDecision:
     known = entry or event
     assert known is not None
     words = kept.get((known.proposal, known.count, known.words))
@@ -263,9 +272,9 @@ _ENTRIES_ON = """
 """
 
 
-def _entry(body: object) -> RecordEntry | EventEntry | None:
+def _entry(body: object) -> DecisionRecordEntry | EventRecordEntry | None:
     try:
-        kind = EventEntry if b'"kind":"event"' in cast(bytes, body)[:_HEAD] else RecordEntry
+        kind = EventRecordEntry if b'"kind":"event"' in cast(bytes, body)[:_HEAD] else DecisionRecordEntry
         return kind.model_validate_json(cast(bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None

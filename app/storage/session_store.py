@@ -21,7 +21,7 @@ from app.conversation.events import (
     QueueTaken,
     UserMessage,
 )
-from app.conversation.log import from_a_turn
+from app.conversation.log import from_first_turn
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.storage_errors import NoSuchSession, StorageError
@@ -226,7 +226,7 @@ class SessionStore:
             connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
             if answered := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
                 connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (answered[-1], session_id))
-            if said := [event.typed for event in events if isinstance(event, UserMessage)]:
+            if said := [event.typed_text for event in events if isinstance(event, UserMessage)]:
                 retitle(connection, session_id, said)
         return stored
 
@@ -264,7 +264,7 @@ class SessionStore:
     def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
         """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
         events = self.last_events(session_id, count)
-        return from_a_turn(events) if len(events) == count else events
+        return from_first_turn(events) if len(events) == count else events
 
     @staticmethod
     def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:

@@ -22,7 +22,7 @@ from app.storage.reading_store import check_unread
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
-    from app.proposals.values.record_entries import RecordEntry
+    from app.proposals.values.record_entries import DecisionRecordEntry
 
 FRESH_SECONDS = 86_400.0
 """Contents put less than this ago are not pruned: the proposal that needs them may be about to be written."""
@@ -124,7 +124,7 @@ class SqliteProposalStore:
         rows = self._database.rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
 
-    def entries_on(self, paths: Collection[str]) -> "list[RecordEntry]":
+    def entries_on(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
         """Return the record of all proposals with a decision about one of the paths; oldest first."""
         # Needed only where something is staged that was made elsewhere.
         from app.storage.record_store import entries_on

@@ -123,7 +123,7 @@ def _notes(document: Document, file: OverlayFile) -> list[str]:
         notes.append(f"[with the staged edits of {format_ids(file.pending)}, which are not on disk yet]")
     if document.encoding == "bytes":
         notes.append(r"[not UTF-8: bytes that don't decode are shown as \udc80 to \udcff]")
-    elif document.wide:
+    elif document.is_utf16:
         notes.append(f"[encoding: {document.encoding}]")
     if document.mixed_eol:
         notes.append("[mixed line endings, LF and CRLF; write plain newlines in edits]")

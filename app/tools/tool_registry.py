@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.prompts.skills import Skills
 from app.tools.base.contract import GivenArguments, Tool, ToolError
 from app.tools.base.schemas import json_schema, parse_arguments
@@ -97,7 +97,7 @@ class ToolSet:
     @cached_property
     def _standing_schemas(self) -> list[dict[str, Any]]:
         """Made for the first request, on a thread: a session that is opened to be read needs none."""
-        return [schema_of(tool) for tool in giving_way(self._standing)]
+        return [schema_of(tool) for tool in iterate_cooperatively(self._standing)]
 
     async def renew(self, window: int | None) -> None:
         """Load the tools for the next turn; `window` is the model's context in tokens."""

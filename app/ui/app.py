@@ -20,7 +20,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from app.keys.actions import Action, bindings
+from app.keys.actions import Action, make_bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
@@ -64,7 +64,7 @@ class SignoffApp(FittedApp):
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("app")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("app")]
     CSS = """
     CommandPalette {
         background: $background 60%;

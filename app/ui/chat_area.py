@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from app.images.mentions import Mention
-from app.keys.keymap import first_key
+from app.keys.keymap import first_key_name
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
@@ -38,7 +38,7 @@ def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False,
     """
 
     def key(action_id: str) -> str:
-        return first_key(action_id, keymap)
+        return first_key_name(action_id, keymap)
 
     def row(keys: str, *words: str | tuple[str, str]) -> Content:
         return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)

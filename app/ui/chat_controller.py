@@ -6,16 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from app.keys.actions import ACTIONS
-from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.keys.keymap import DECISIONS, effective_keys, key_name
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.composer_field import ComposerDraft
 
 if TYPE_CHECKING:
-    from app.conversation.events import Event, Invocation
+    from app.conversation.events import CommandInvocation, Event
     from app.images.image import Image
-    from app.images.image_files import Candidate
+    from app.images.image_files import ImageCandidate
     from app.images.mentions import Mention
     from app.proposals.values.decision_facts import LineComment
     from app.storage.session_store import SessionRecord
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
     """Return whether a message is just a key that decides in the review."""
     return len(text) == 1 and any(
-        text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in keys_of(action, keys)
+        text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in effective_keys(action, keys)
     )
 
 
@@ -108,7 +108,7 @@ class ChatController:
         self._written_in = session.id
         open_session.drafts.save(session.id, chat.composer.dump_draft)
         chat.composer.set_queue(session.queue)
-        self.back_to_composer(session.take_back())
+        self.back_to_composer(session.take_back_queue())
         if session.is_follower:
             self._app_context.notify(FOLLOWS)
         self.workbench.call_review(partial(_recall_comments, session.log.events))
@@ -128,13 +128,13 @@ class ChatController:
 
     async def go_to(self, session_id: str, event: int) -> None:
         """Show an event of any session."""
-        from app.conversation.events import side_thread_of
+        from app.conversation.events import find_side_thread
 
         if (now := self.session.current) is None or now.id != session_id:
             store = self.session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.get().log.events
-        if (place := side_thread_of(log, event)) is not None:
+        if (place := find_side_thread(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
             self.workbench.call_review(lambda review: review.show_thread(place))
@@ -144,7 +144,9 @@ class ChatController:
 
     # What the user says
 
-    async def send(self, text: str, command: "Invocation | None" = None, mentions: "Sequence[Mention]" = ()) -> None:
+    async def send(
+        self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
+    ) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept.
 
         Args:
@@ -211,7 +213,7 @@ class ChatController:
         except NotAttached as error:
             raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
 
-    async def _is_meant(self, candidate: "Candidate") -> bool:
+    async def _is_meant(self, candidate: "ImageCandidate") -> bool:
         from app.ui.screens.dialog import AskScreen
 
         name = escape_unsafe(candidate.path, keep="")
@@ -223,11 +225,11 @@ class ChatController:
 
     async def dropped_images(self, text: str) -> "Sequence[Mention]":
         """Return the images of which a pasted text consists."""
-        from app.images.image_files import pasted_images
+        from app.images.image_files import find_pasted_images
 
         if not self.session.ready.is_set():
             return ()
-        return await pasted_images(self.session.open_session.runtime.workspace, text)
+        return await find_pasted_images(self.session.open_session.runtime.workspace, text)
 
     # What the user writes
 
@@ -245,13 +247,13 @@ class ChatController:
 
     def interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""
-        if (session := self.session.current) is not None and session.busy:
+        if (session := self.session.current) is not None and session.is_busy:
             self.back_to_composer(session.interrupt())
 
     def take_queue_back(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
         if (session := self.session.current) is not None:
-            self.back_to_composer(session.take_back())
+            self.back_to_composer(session.take_back_queue())
 
     def keep_draft(self, draft: str) -> None:
         """Save the composer's draft, so that it survives a restart."""

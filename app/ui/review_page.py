@@ -116,7 +116,7 @@ def _refused(refused: DeniedPartText) -> str:
 def _asked(one: SideExchange) -> str:
     """A question aside and its answer, as they were written."""
     picked = f"<pre>{_text(one.question.picked)}</pre>" if one.question.picked else ""
-    answer = f'<p class="answer">{_text(one.answered)}</p>' if one.answered else ""
+    answer = f'<p class="answer">{_text(one.answer_text)}</p>' if one.answer_text else ""
     return (
         f"<article><h3>{_text(question_heading(one))}</h3>{picked}<blockquote>{_text(one.question.text)}</blockquote>"
         f"<h3><span>{_text(answer_heading(one))}</span></h3>{answer}</article>"

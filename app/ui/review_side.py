@@ -99,7 +99,7 @@ class ReviewSide(Column):
         if look[2] != before[2]:
             self.review.view.set_white_space(settings.white_space)
         if look[3] != before[3]:
-            self.review.set_keys(settings.keys)
+            self.review.override_keys(settings.keys)
 
     # Messages of the review
 

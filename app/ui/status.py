@@ -4,9 +4,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from app.agent.updates import ConfirmationRequested, ConfirmationResolved, GateChanged, PhaseChanged, Recorded, Update
+from app.agent.updates import (
+    ConfirmationRequested,
+    ConfirmationResolved,
+    EventRecorded,
+    GateChanged,
+    PhaseChanged,
+    Update,
+)
 from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, TurnStarted
-from app.keys.keymap import first_key
+from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch
 from widgets.common.workbench_bars import StatusValues
@@ -46,7 +53,7 @@ def status_of(
     elif session.question is not None:
         asks = "question"
     effort = current.open_session.effort
-    chain = f"chain {len(session.gate.staged)}/{policy.staging_steps}"
+    chain = f"chain {len(session.gate.staged_proposals)}/{policy.staging_steps}"
     return StatusValues(
         model=settings.model,
         effort="" if effort == "off" else effort,
@@ -69,12 +76,12 @@ def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[st
     """Return the keys that answer a question where the focus is already there, else the key that moves it there."""
     match asks, there:
         case "permission", True:
-            return f"{first_key('review.approve', keymap)} or {first_key('review.deny', keymap)}"
+            return f"{first_key_name('review.approve', keymap)} or {first_key_name('review.deny', keymap)}"
         case "permission", False:
-            return first_key("app.focus_approvals", keymap)
+            return first_key_name("app.focus_approvals", keymap)
         case _, True:
-            return first_key("composer.send", keymap)
-    return first_key("app.focus_chat", keymap)
+            return first_key_name("composer.send", keymap)
+    return first_key_name("app.focus_chat", keymap)
 
 
 def changes_status(update: Update) -> bool:
@@ -82,20 +89,20 @@ def changes_status(update: Update) -> bool:
     match update:
         case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
             return True
-        case Recorded(event=TurnEnded() | Question() | Answer() | SideAnswer()):
+        case EventRecorded(event=TurnEnded() | Question() | Answer() | SideAnswer()):
             return True
     return False
 
 
 def begins_turn(update: Update) -> bool:
     """Whether the model goes on."""
-    return isinstance(update, Recorded) and isinstance(update.event, TurnStarted)
+    return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 
 def calls_back(update: Update) -> str:
     """Return why the user is needed now, for a notification; empty if not."""
     match update:
-        case Recorded(event=TurnEnded(stopped=stopped)):
+        case EventRecorded(event=TurnEnded(stopped=stopped)):
             return _WORDS.get(stopped, "")
         case ConfirmationRequested():
             return "The model needs your permission."

@@ -66,7 +66,7 @@ class HardLinks:
                 return
 
 
-__all__ = ["FileTooLarge", "FoundFile", "ResolvedPath", "UnsafePath", "WasLink", "Workspace", "WorkspaceError"]
+__all__ = ["FileTooLarge", "FoundFile", "OpenedPath", "UnsafePath", "WasLink", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
@@ -78,7 +78,7 @@ _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedPath:
+class OpenedPath:
     """A path with its links followed."""
 
     folder: int | None
@@ -266,7 +266,7 @@ class Workspace:
             raise UnsafePath(f"{named} belongs to {whose}; tools don't touch it")
 
     @contextmanager
-    def open_parent(self, relative: str) -> Iterator[ResolvedPath]:
+    def open_parent(self, relative: str) -> Iterator[OpenedPath]:
         """Walk to the real parent folder of `relative` and hold it open: the base of every read and write.
 
         Inside the `with` block, `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and its kin
@@ -364,7 +364,7 @@ class _Walk:
         """Real names under the root; `_folders` has one more item."""
         self._links = 0
 
-    def run(self) -> ResolvedPath:
+    def run(self) -> OpenedPath:
         """Walk to the end; raises UnsafePath."""
         todo = split_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
@@ -383,8 +383,8 @@ class _Walk:
             elif todo:
                 self._enter(name)
             else:
-                return ResolvedPath(self._folders[-1], name, "/".join([*self._names, name]))
-        return ResolvedPath(self._folders[-1], ".", "/".join(self._names) or ".")
+                return OpenedPath(self._folders[-1], name, "/".join([*self._names, name]))
+        return OpenedPath(self._folders[-1], ".", "/".join(self._names) or ".")
 
     def close(self) -> None:
         """Close every folder."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from textual.binding import BindingType
 
-from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
+from app.agent.updates import EventRecorded, Phase, PhaseChanged, TextStreamed
 from app.conversation.events import AssistantMessage
 from app.ui.terminal import garbage_collection
 from tests.ui.chat_app import ChatApp
@@ -202,7 +202,7 @@ class Stream(Chat):
                 self.pane.apply(TextStreamed(text[number * LONG_TOKEN : (number + 1) * LONG_TOKEN]))
             sent = due
             await asyncio.sleep(max(1 / 200, 1 / self._rate))
-        self.pane.apply(Recorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n")))
+        self.pane.apply(EventRecorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n")))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from app.agent.updates import CallStreamed, Phase, PhaseChanged, Recorded, TextStreamed
+from app.agent.updates import CallStreamed, EventRecorded, Phase, PhaseChanged, TextStreamed
 from app.conversation.events import AssistantMessage, Event
 from tests.benchmarks.flood_program import CHARACTERS_PER_TOKEN, markdown
 from tests.ui.chat_app import ChatApp, call, conversation, staged
@@ -181,7 +181,7 @@ async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
         app.pane.apply(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
         if position % (16 * CHARACTERS_PER_TOKEN) == 0:
             await asyncio.sleep(0)
-    app.pane.apply(Recorded(AssistantMessage(id=1, text=text)))
+    app.pane.apply(EventRecorded(AssistantMessage(id=1, text=text)))
     app.pane.apply(PhaseChanged(Phase.IDLE))
     await shown(app, pilot)
     return time.process_time() - start
@@ -258,7 +258,7 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
             async with app.keys.typing():
                 text = answer(RATE * 3 // 2)
                 await stream(app, text)
-                app.pane.apply(Recorded(AssistantMessage(id=100_000 + number, text=text)))
+                app.pane.apply(EventRecorded(AssistantMessage(id=100_000 + number, text=text)))
                 await shown(app, pilot)
             runs.append(app.keys.answered)
     hold_keys(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
@@ -275,7 +275,7 @@ async def test_calls_of_one_response_cost_the_same_however_many_they_are() -> No
         start = time.process_time()
         for number in range(count):
             app.pane.apply(CallStreamed(number, "write_file", 100))
-        app.pane.apply(Recorded(AssistantMessage(id=1, calls=calls)))
+        app.pane.apply(EventRecorded(AssistantMessage(id=1, calls=calls)))
         while app.pane.is_flushing:
             await asyncio.sleep(0.005)
         await pilot.pause()

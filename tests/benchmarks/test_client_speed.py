@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 
 from app.llm.client import ModelClient, ResponseReader
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureDescriber
 from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.response.sse import EventDecoder
 from app.llm.values.profile import Profile
@@ -76,9 +76,11 @@ async def test_a_request_costs_little_more_than_its_http() -> None:
 def read(body: bytes) -> None:
     """Decode, parse and assemble a whole response, eight kilobytes at a time as the client does."""
     decoder, assembly = EventDecoder(), ResponseAssembly(["edit_file"])
-    reading = ResponseReader(assembly, ChatWire().decoder(), FailureReader(Endpoint("http://127.0.0.1/v1", "m")))
+    reading = ResponseReader(
+        assembly, ChatWire().make_decoder(), FailureDescriber(Endpoint("http://127.0.0.1/v1", "m"))
+    )
     for start in range(0, len(body), 8192):
-        for _delta in reading.take(decoder.feed(body[start : start + 8192])):
+        for _delta in reading.read_events(decoder.feed(body[start : start + 8192])):
             pass
     assembly.complete(ended=True)
 
@@ -117,9 +119,9 @@ def test_importing_the_client_costs_a_part_of_importing_the_sdk() -> None:
 def test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it() -> None:
     code = """
 import asyncio, time
-from app.llm.sdk import preload
+from app.llm.sdk import start_loading
 async def main():
-    worst, future, begun = 0.0, preload(encrypted=False), time.perf_counter()
+    worst, future, begun = 0.0, start_loading(encrypted=False), time.perf_counter()
     while not future.done():
         before = time.perf_counter()
         await asyncio.sleep(0.001)

@@ -28,7 +28,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
-from app.conversation.payload.projection import KeptProjection, PayloadInputs, project
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
 from app.llm.values.profile import Profile
 from tests.unit.conversation.importing import repair
 
@@ -121,7 +121,7 @@ def test_linear_in_the_events(name: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_step_projects_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
     events, later = LOGS[SIZES[-1]], log_of(SIZES[-1] + 5 * STEPS)[SIZES[-1] :]
-    kept, times = KeptProjection(), list[float]()
+    kept, times = CachedProjection(), list[float]()
     kept.project(events, Profile(), FACTS)
     for step in range(1, STEPS + 1):
         grown = [*events, *later[: 5 * step]]

@@ -137,7 +137,7 @@ class Caller:
         self.began = began
         self.answers: list[bytes] = []
 
-    def needs_no_denial(self) -> None:
+    def allow_on_failure(self) -> None:
         """That is up to who waits."""
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from app.automation.check_runner import CheckRunner
-from app.cli.check_commands import check, suggest
+from app.cli.check_commands import run_checks, suggest_check_tables
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.decision_commands import approve
-from app.cli.evidence_command import evidence
+from app.cli.decision_commands import approve_proposals
+from app.cli.evidence_command import collect_evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
@@ -60,7 +60,7 @@ def asked(*, only: tuple[str, ...] = (), as_json: bool = False) -> argparse.Name
 
 @pytest.mark.layer
 def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(runtime, asked(as_json=True)) == ExitCode.FAILED
+    assert run_checks(runtime, asked(as_json=True)) == ExitCode.FAILED
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["ok"]) == ("P1", False)
     two, one = said["checks"]
@@ -72,31 +72,31 @@ def test_exit_code_and_output_name_failures(runtime: OpenWorkspace, capsys: pyte
 
 @pytest.mark.layer
 def test_one_check_alone(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
-    assert check(runtime, asked(only=("one",))) == ExitCode.DONE
+    assert run_checks(runtime, asked(only=("one",))) == ExitCode.DONE
     assert capsys.readouterr().out.startswith("one ✓ ")
     with pytest.raises(CommandError, match="no check three") as raised:
-        check(runtime, asked(only=("three",)))
+        run_checks(runtime, asked(only=("three",)))
     assert raised.value.code == ExitCode.USAGE
 
 
 def test_what_is_decided_is_not_checked(runtime: OpenWorkspace) -> None:
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
-        check(runtime, asked())
+        run_checks(runtime, asked())
 
 
 def test_an_untrusted_or_changed_file_runs_nothing(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text(TABLES + "# another\n")
     runtime.reload()
     with pytest.raises(CommandError, match="/trust") as raised:
-        check(runtime, asked())
+        run_checks(runtime, asked())
     assert raised.value.code == ExitCode.REFUSED
 
 
 def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (root / "Makefile").write_text("test:\n\ttrue\n")
     arguments = argparse.Namespace(what="suggest", json=True)
-    assert suggest(runtime, arguments) == ExitCode.DONE
+    assert suggest_check_tables(runtime, arguments) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert [file["path"] for file in said["files"]] == [".signoff.toml"]
     assert (root / ".signoff.toml").read_text() == TABLES
@@ -104,7 +104,7 @@ def test_suggested_checks_are_added(runtime: OpenWorkspace, root: Path, capsys: 
     text = (root / ".signoff.toml").read_text()
     assert text.startswith(TABLES.strip()) and 'run = "make test"' in text
     with pytest.raises(CommandError, match="Nothing was found"):
-        suggest(runtime, arguments)
+        suggest_check_tables(runtime, arguments)
 
 
 def approving(*, unchecked: bool = False) -> argparse.Namespace:
@@ -120,13 +120,13 @@ def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace
     trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     if code is ExitCode.DONE:
-        assert approve(runtime, approving()) == code
+        assert approve_proposals(runtime, approving()) == code
     else:
         with pytest.raises(CommandError, match=f"not written: no {says}.*--unchecked") as refused:
-            approve(runtime, approving())
+            approve_proposals(runtime, approving())
         assert refused.value.code == code
         assert (root / "a.txt").read_text() == "one\n"
-        assert approve(runtime, approving(unchecked=True)) == ExitCode.DONE
+        assert approve_proposals(runtime, approving(unchecked=True)) == ExitCode.DONE
     assert (root / "a.txt").read_text() == "two\n"
 
 
@@ -135,7 +135,7 @@ def test_without_trust_no_check_stands_before_a_write(root: Path, runtime: OpenW
         """[[check]]\nname = "no two"\nrun = "! grep two a.txt"\nwhen = "approve"\n"""
     )
     runtime.reload()
-    assert approve(runtime, approving()) == ExitCode.DONE
+    assert approve_proposals(runtime, approving()) == ExitCode.DONE
 
 
 @pytest.mark.layer
@@ -146,7 +146,7 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
     (root / ".signoff.toml").write_text(TABLES + "# another\n")
     runtime.reload()
     with pytest.raises(CommandError, match="not written: no two"):
-        approve(runtime, approving())
+        approve_proposals(runtime, approving())
     assert (root / "a.txt").read_text() == "one\n"
 
 
@@ -157,14 +157,14 @@ def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: py
     runtime.reload()
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied"):
-        approve(runtime, approving())
+        approve_proposals(runtime, approving())
     assert "never" not in capsys.readouterr().out
 
 
 def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: OpenWorkspace, root: Path) -> None:
     (root / ".signoff.toml").write_text("nonsense")
     with pytest.raises(CommandError, match="cannot be read: ") as raised:
-        suggest(runtime, argparse.Namespace(what="suggest", json=False))
+        suggest_check_tables(runtime, argparse.Namespace(what="suggest", json=False))
     assert raised.value.code == ExitCode.USAGE
 
 
@@ -172,9 +172,9 @@ def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: 
     async def obstacle(_: CheckRunner) -> str:
         return "the system has no room"
 
-    monkeypatch.setattr(CheckRunner, "obstacle", obstacle)
+    monkeypatch.setattr(CheckRunner, "unavailable_reason", obstacle)
     with pytest.raises(CommandError, match="Not checked: the system has no room"):
-        check(runtime, asked())
+        run_checks(runtime, asked())
 
 
 def test_an_exception_in_approve_is_no_refusal(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_an_exception_in_approve_is_no_refusal(runtime: OpenWorkspace, monkeypat
 
     monkeypatch.setattr(runtime.service, "approve", broken)
     with pytest.raises(ZeroDivisionError):
-        approve(runtime, approving())
+        approve_proposals(runtime, approving())
 
 
 TWO_HUNKS = "".join(f"line {number}\n" for number in range(20))
@@ -206,10 +206,10 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
 
     mark_seen(runtime, proposal.id)
     with pytest.raises(CommandError, match="not written: both exit 1"):
-        approve(runtime, named("1"))
+        approve_proposals(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
     tree = asyncio.run(runtime.checks.read_trees(runtime.service.check_trees(proposal.id))).after.id
-    assert approve(runtime, named(None)) == ExitCode.DONE
+    assert approve_proposals(runtime, named(None)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks
     assert (fact.name, fact.state, fact.tree, fact.stale) == ("both", "passed", tree, "")
@@ -219,7 +219,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
 def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = asked(only=("one",), as_json=True)
     chosen.hunks = "1"
-    assert check(runtime, chosen) == ExitCode.DONE
+    assert run_checks(runtime, chosen) == ExitCode.DONE
     (line,) = json.loads(capsys.readouterr().out)["checks"]
     assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
 
@@ -231,7 +231,7 @@ def test_coverage_of_the_changed_lines_is_in_the_document(
     (root / ".signoff.toml").write_text(f'[[check]]\nname = "tests"\nrun = "{run}"\n')
     trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
-    assert check(runtime, asked(as_json=True)) is ExitCode.DONE
+    assert run_checks(runtime, asked(as_json=True)) is ExitCode.DONE
     (said,) = json.loads(capsys.readouterr().out)["checks"]
     assert said["coverage"] == {
         "report": "lcov.info",
@@ -263,18 +263,38 @@ def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
     )
     with pytest.raises(CommandError, match="once you trust it") as raised:
         code.reload()
-        evidence(code, evidence_of())
+        collect_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.REFUSED
     trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
-    assert evidence(code, evidence_of()) == ExitCode.DONE
+    assert collect_evidence(code, evidence_of()) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
     assert (said["id"], said["check"], said["unheld"], said["complete"]) == ("P2", "tests", [], True)
     [hunk] = said["hunks"]
     assert (hunk["path"], hunk["hunk"], hunk["verdict"]) == ("a.py", 1, "held")
     assert hunk["words"] == "held by the check"
-    assert evidence(code, evidence_of(json=False)) == ExitCode.DONE
+    assert collect_evidence(code, evidence_of(json=False)) == ExitCode.DONE
     assert capsys.readouterr().out.splitlines()[1] == "a.py  hunk 1   held by the check"
+
+
+@pytest.mark.layer
+@pytest.mark.parametrize(("moved", "verdicts"), [(False, ["held"]), (True, [])])
+def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
+    code: OpenWorkspace, capsys: pytest.CaptureFixture[str], moved: bool, verdicts: list[str]
+) -> None:
+    (code.workspace.root / ".signoff.toml").write_text(
+        '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nwhen = "asked"\nevidence = true\n'
+    )
+    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    code.reload()
+    assert collect_evidence(code, evidence_of()) == ExitCode.DONE
+    if moved:
+        (code.workspace.root / "other.txt").write_text("new\n")
+    mark_seen(code, "P2")
+    assert approve_proposals(code, argparse.Namespace(**{**vars(approving()), "ids": ["P2"]})) == ExitCode.DONE
+    *_, entry = RecordStore(code.database, code.name).entries()
+    fact = entry.circumstances.evidence
+    assert [one.verdict for one in (fact.hunks if fact else ())] == verdicts
 
 
 @pytest.mark.layer
@@ -282,13 +302,13 @@ def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
     code: OpenWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(CommandError, match="No check seems to run tests") as raised:
-        evidence(code, evidence_of())
+        collect_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.USAGE
     (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
     trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
-    assert evidence(code, evidence_of()) == ExitCode.FAILED
+    assert collect_evidence(code, evidence_of()) == ExitCode.FAILED
     assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"
     code.service.deny("P2")
     with pytest.raises(NotPending):
-        evidence(code, evidence_of())
+        collect_evidence(code, evidence_of())

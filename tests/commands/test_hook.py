@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.hook_entry import LARGEST, hook
+from app.doors.hook.hook_entry import LARGEST, run_hook
 from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -394,8 +394,8 @@ def test_an_agent_that_reads_no_output_is_denied_by_exit_code(streams: str, site
 
 
 def test_by_itself_too_it_never_raises(site: Site) -> None:
-    calls = "from app.doors.hook.hook_entry import hook; from tests.commands.agent_calls import Caller"
-    program = f"import sys; {calls}; sys.exit(hook(['claude'], Caller()))"
+    calls = "from app.doors.hook.hook_entry import run_hook; from tests.commands.agent_calls import Caller"
+    program = f"import sys; {calls}; sys.exit(run_hook(['claude'], Caller()))"
     line = f"{shlex.join([sys.executable, '-c', program])} 2>/dev/full"
     done = subprocess.run(["sh", "-c", line], input="{}", capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
@@ -445,7 +445,7 @@ def test_the_wait_counts_from_the_start(site: Site, monkeypatch: pytest.MonkeyPa
     (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
     monkeypatch.setenv("SIGNOFF_HOME", str(site.home))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode())))
-    assert hook(["claude", "--wait", "3600"], late) == 0
+    assert run_hook(["claude", "--wait", "3600"], late) == 0
     assert reason(agent, late.answers[0].decode()).startswith("P1 is staged")
 
 

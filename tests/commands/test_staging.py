@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.proposal_commands import show
+from app.cli.proposal_commands import show_proposal
 from app.cli.proposal_list import list_proposals
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
 from tests.forking import Forking
@@ -204,7 +204,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 def test_a_doubt_and_its_reason_are_shown(
     runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
 ) -> None:
-    show(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
+    show_proposal(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
     shown = capsys.readouterr().out
     assert DOUBT in (json.loads(shown)["files"][0]["warnings"] if as_json else shown)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.attestation.review_notes import REVIEWS
-from app.attestation.statement import pre_authentication
+from app.attestation.statement import pre_authentication_encoding
 from app.cli.main import main
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, EvidenceFact, EvidenceVerdict, HunkEvidence
 from app.runtime.open_workspace import open_runtime
@@ -131,7 +131,7 @@ class Project:
         payload = json.dumps(statement).encode()
         envelope["payload"] = base64.b64encode(payload).decode()
         if sign is not None:
-            envelope["signatures"] = [{"sig": base64.b64encode(sign(pre_authentication(payload))).decode()}]
+            envelope["signatures"] = [{"sig": base64.b64encode(sign(pre_authentication_encoding(payload))).decode()}]
         new = git(self.root, "hash-object", "-w", "--stdin", data=json.dumps(envelope).encode())
         listed = [line.split() for line in git(self.root, "notes", f"--ref={REVIEWS}", "list").splitlines()]
         for blob, key in listed:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.attestation.review_notes import REVIEWS, add_reviews
+from app.attestation.review_notes import REVIEWS, write_envelope
 from app.attestation.statement import ReviewedFile, ReviewOrigin, SignedReview, make_envelope, make_statement
-from app.attestation.statement import pre_authentication as to_sign
+from app.attestation.statement import pre_authentication_encoding as to_sign
 from app.git.borrowed_repository import BorrowedRepository
 from tests.commands.test_verify import POLICY, POLICY_FILE, Project, amend, git, keys, project, run
 
@@ -59,7 +59,7 @@ def sign_statement(
     envelope["payload"] = base64.b64encode(change(payload)).decode()
     with BorrowedRepository(project.root) as borrowed:
         keys = make_envelope(payload, b"")
-        name = add_reviews(borrowed, keys)
+        name = write_envelope(borrowed, keys)
     new = git(project.root, "hash-object", "-w", "--stdin", data=json.dumps(envelope).encode())
     for line in git(project.root, "notes", f"--ref={REVIEWS}", "list").splitlines():
         blob, key = line.split()

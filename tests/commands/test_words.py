@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.app_arguments import COMMANDS, settings_of_flags
-from app.cli.argument_parser import app_parser, command_parser
+from app.cli.app_arguments import COMMANDS, settings_from_flags
+from app.cli.argument_parser import make_app_parser, make_command_parser
 from app.cli.command_output import _VisibleText
 from app.cli.main import main
 from tests.commands.test_commands import PATCH, Run, document, refused, signoff, workspace
@@ -30,8 +30,8 @@ EMPTY = "diff --git a/empty.txt b/empty.txt\nnew file mode 100644\n"
 
 
 def test_help_lists_every_command() -> None:
-    listed = re.findall(r"^  ([a-z]\S+)", app_parser().format_help().partition("commands:")[2], re.MULTILINE)
-    [commands] = [each for each in command_parser()._actions if each.dest == "command"]
+    listed = re.findall(r"^  ([a-z]\S+)", make_app_parser().format_help().partition("commands:")[2], re.MULTILINE)
+    [commands] = [each for each in make_command_parser()._actions if each.dest == "command"]
     assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
 
 
@@ -73,7 +73,7 @@ def test_a_value_that_is_none_is_wrong_usage(signoff: Run, words: tuple[str, ...
 @pytest.mark.parametrize("rate", ["0", "-1", "nan"])
 def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
+        make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
     assert "must be more than 0" in capsys.readouterr().err
 
 
@@ -87,7 +87,7 @@ def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFix
     ],
 )
 def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags: tuple[object, object]) -> None:
-    found = settings_of_flags(Namespace(gate=gate))
+    found = settings_from_flags(Namespace(gate=gate))
     assert (found["gate"], found.get("chain_steps")) == flags
     if gate:
         assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)

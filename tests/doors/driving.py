@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.doors.hook.agent_trial import AgentScratch, ScriptedModel, put_hook
+from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModel, write_hook
 from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agents import find_agent
-from app.doors.hook.options import hook_options
+from app.doors.hook.options import parse_hook_options
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
@@ -43,7 +43,7 @@ class Driven:
     def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
-        self._scratch = AgentScratch(agent, folder, model.url, code_mode=code_mode)
+        self._scratch = AgentScratchFolders(agent, folder, model.url, code_mode=code_mode)
         self.workspace = self._scratch.workspace
         self._environment = self._scratch.environment
         # The program that the settings name has to be found, also where it is not installed for the user.
@@ -83,7 +83,7 @@ class Driven:
     def install(self, *options: str) -> None:
         """Have signoff propose the agent's settings, and approve that; where only the user can, do as it says."""
         if not find_agent(self.agent).settings:
-            put_hook(find_agent(self.agent), self._scratch, hook_options([self.agent, *options])[2])
+            write_hook(find_agent(self.agent), self._scratch, parse_hook_options([self.agent, *options])[2])
             return
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
         self.signoff("approve", staged["id"])
@@ -129,7 +129,7 @@ class Driven:
     # The calls of each agent
 
     def writes(self, path: str, text: str) -> Call:
-        return self._scratch.write_call(path, text)
+        return self._scratch.make_write_call(path, text)
 
     def edits(self, path: str, old: str, new: str, **more: object) -> Call:
         absolute = str(self.workspace / path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.agent.updates import Phase
 from app.cli.app_arguments import AppArguments
-from app.cli.open_app import open_workspace_of
+from app.cli.open_app import open_workspace_for_app
 from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 from tests.waiting import until
@@ -35,7 +35,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
     async def opener() -> OpenedWorkspace:
         nonlocal watched
         watched = True
-        return await open_workspace_of(
+        return await open_workspace_for_app(
             AppArguments(str(folder), base_url="https://127.0.0.1:9/v1", model="none"), stack
         )
 

@@ -14,7 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from app.cli.app_arguments import AppArguments
-from app.cli.argument_parser import app_parser
+from app.cli.argument_parser import make_app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -221,7 +221,7 @@ MODULES_BEFORE_THE_FIRST_PAINT = 75
 
 
 def test_no_words_are_what_the_parser_makes_of_none() -> None:
-    assert AppArguments(**vars(app_parser().parse_args([]))) == AppArguments()
+    assert AppArguments(**vars(make_app_parser().parse_args([]))) == AppArguments()
 
 
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
@@ -293,7 +293,8 @@ def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
     code = (
         "from app.config import config_tables, settings\n"
         "from app.tools.tool_registry import standard_tools\n"
-        "parts = [config_tables.Hook, config_tables.ModelTable, config_tables.Price, config_tables.ServerTable]\n"
+        "parts = [config_tables.HookTable, config_tables.ModelTable, config_tables.PriceTable]\n"
+        "parts += [config_tables.ServerTable]\n"
         "parts += [settings.CheckTable, *(tool.Arguments for tool in standard_tools(lambda: None))]\n"
         "settings.Settings()\n"
         "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"
@@ -340,8 +341,8 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
         f"import io, os, sys; os.environ['SIGNOFF_HOME'] = {str(tmp_path / 'home')!r}\n"
         "os.environ.pop('CLAUDE_PROJECT_DIR', None)\n"
         f"sys.stdin = io.TextIOWrapper(io.BytesIO({json.dumps(call).encode()!r}))\n"
-        "from app.doors.hook.hook_entry import hook\nfrom tests.commands.agent_calls import Caller\n"
-        "assert hook(['claude'], Caller()) == 0"
+        "from app.doors.hook.hook_entry import run_hook\nfrom tests.commands.agent_calls import Caller\n"
+        "assert run_hook(['claude'], Caller()) == 0"
     )
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
     assert not modules_after(code) & heavy

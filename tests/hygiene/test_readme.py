@@ -11,11 +11,11 @@ import pytest
 from textual.binding import Binding
 
 from app.attestation.review_policy import ReviewPolicy
-from app.cli.argument_parser import command_parser
+from app.cli.argument_parser import make_command_parser
 from app.config.settings import Settings
 from app.demo.demo_conversation import read_intent
 from app.keys.actions import ACTIONS
-from app.keys.keymap import key_name, validated_keymap
+from app.keys.keymap import key_name, validate_keymap
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.edit_screens import ResolveScreen
 from app.ui.themes.first_theme import OWN_THEMES
@@ -37,7 +37,7 @@ def test_the_example_configuration_is_taken_as_it_is_and_names_every_setting() -
     (block,) = re.findall(r"```toml\n(.*?)```", read("docs/configuration.md"), re.DOTALL)
     values = tomllib.loads(block)
     settings = Settings.model_validate(values)
-    assert validated_keymap(settings.keys)
+    assert validate_keymap(settings.keys)
     assert set(Settings.model_fields) == set(values)
 
 
@@ -58,7 +58,7 @@ def test_settings_for_other_agents_load_and_start_what_there_is() -> None:
             started.append(command if isinstance(command, list) else [command, *servers["signoff"]["args"]])
     assert started == [["signoff", "mcp"]] * 4
     for words in re.findall(r"`signoff (mcp[^`]*)`", OTHER_AGENTS):
-        command_parser().parse_args(words.replace("FOLDER", ".").split())
+        make_command_parser().parse_args(words.replace("FOLDER", ".").split())
 
 
 def test_the_slash_commands_are_all_there_are() -> None:

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from app.agent.session import Session
-from app.agent.updates import CallStreamed, ReasoningStreamed, Recorded, TextStreamed, Update
+from app.agent.updates import CallStreamed, EventRecorded, ReasoningStreamed, TextStreamed, Update
 from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
@@ -169,7 +169,7 @@ class Live:
 
     def _take(self, update: Update) -> None:
         match update:
-            case Recorded(event=(ProposalStaged() | Question()) as event):
+            case EventRecorded(event=(ProposalStaged() | Question()) as event):
                 self.sent_when[type(event)] = len(self.recorder.turns)
             case TextStreamed() | ReasoningStreamed() | CallStreamed():
                 self.streaming.set()

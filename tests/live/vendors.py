@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from app.config.config_tables import Price
+from app.config.config_tables import PriceTable
 
 MOST_TOKENS = 3_000
 """Limit of each response, reasoning included."""
@@ -31,7 +31,7 @@ class Target:
     wire: str
     """`auto` is the one that fits the address."""
     key: str = field(repr=False)
-    price: Price | None = None
+    price: PriceTable | None = None
     """Of the vendor's small model, in the lists of November 2026."""
     limit: str = ""
     """The field for the limit of a response, if it is not the wire's usual one."""
@@ -51,7 +51,7 @@ class Vendor:
     base_url: str
     model: str
     key_variable: str
-    price: Price | None = None
+    price: PriceTable | None = None
     wires: tuple[str, ...] = ("auto",)
     limits: Mapping[str, str] = field(default_factory=dict)
     """By wire, as `Target.limit`."""
@@ -62,7 +62,7 @@ VENDORS = {
         "https://api.openai.com/v1",
         "gpt-4.1-mini",
         "OPENAI_API_KEY",
-        Price(input=0.4, output=1.6, cached=0.1),
+        PriceTable(input=0.4, output=1.6, cached=0.1),
         ("chat", "responses"),
         {"chat": "max_completion_tokens"},
     ),
@@ -70,27 +70,29 @@ VENDORS = {
         "https://api.anthropic.com",
         "claude-haiku-4-5",
         "ANTHROPIC_API_KEY",
-        Price(input=1, output=5, cached=0.1, cache_write=1.25),
+        PriceTable(input=1, output=5, cached=0.1, cache_write=1.25),
         ("anthropic",),
     ),
     # Its list of models says what they cost.
     "openrouter": Vendor("https://openrouter.ai/api/v1", "openai/gpt-4.1-mini", "OPENROUTER_API_KEY"),
     "mistral": Vendor(
-        "https://api.mistral.ai/v1", "mistral-small-latest", "MISTRAL_API_KEY", Price(input=0.15, output=0.6)
+        "https://api.mistral.ai/v1", "mistral-small-latest", "MISTRAL_API_KEY", PriceTable(input=0.15, output=0.6)
     ),
     "deepseek": Vendor(
-        "https://api.deepseek.com/v1", "deepseek-v4-flash", "DEEPSEEK_API_KEY", Price(input=0.3, output=1.2)
+        "https://api.deepseek.com/v1", "deepseek-v4-flash", "DEEPSEEK_API_KEY", PriceTable(input=0.3, output=1.2)
     ),
     "gemini": Vendor(
         "https://generativelanguage.googleapis.com/v1beta/openai",
         "gemini-2.5-flash",
         "GEMINI_API_KEY",
-        Price(input=0.3, output=2.5, cached=0.03),
+        PriceTable(input=0.3, output=2.5, cached=0.03),
     ),
     "groq": Vendor(
-        "https://api.groq.com/openai/v1", "openai/gpt-oss-20b", "GROQ_API_KEY", Price(input=0.075, output=0.3)
+        "https://api.groq.com/openai/v1", "openai/gpt-oss-20b", "GROQ_API_KEY", PriceTable(input=0.075, output=0.3)
     ),
-    "xai": Vendor("https://api.x.ai/v1", "grok-4.20-non-reasoning", "XAI_API_KEY", Price(input=1.25, output=2.5)),
+    "xai": Vendor(
+        "https://api.x.ai/v1", "grok-4.20-non-reasoning", "XAI_API_KEY", PriceTable(input=1.25, output=2.5)
+    ),
 }
 LITELLM = "litellm"
 URL = "url"
@@ -152,7 +154,7 @@ def _custom(environment: Mapping[str, str]) -> Target:
 
 def proxied(base_url: str, key: str) -> list[Target]:
     """The targets of a LiteLLM proxy as `tests.live.litellm_proxy` configures it: each wire, and one for another."""
-    same = Target("", LITELLM, base_url, "", "", key, Price(input=1, output=5), scripted=True)
+    same = Target("", LITELLM, base_url, "", "", key, PriceTable(input=1, output=5), scripted=True)
     return [
         replace(same, name=f"{LITELLM}-chat", model="scripted", wire="chat"),
         replace(same, name=f"{LITELLM}-responses", model="scripted", wire="responses"),

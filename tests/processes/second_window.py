@@ -5,8 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from app.agent.turns import OpenElsewhere
-from app.agent.updates import GateChanged, ProposalsChanged, Recorded, Update
+from app.agent.turns import SessionOpenElsewhere
+from app.agent.updates import EventRecorded, GateChanged, ProposalsChanged, Update
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import open_runtime
 
@@ -18,7 +18,7 @@ def tell(**facts: object) -> None:
 def take(update: Update) -> None:
     """What this window would show."""
     match update:
-        case Recorded(event=event):
+        case EventRecorded(event=event):
             tell(event=event.type)
         case ProposalsChanged(ids=ids):
             tell(changed=list(ids))
@@ -48,7 +48,7 @@ async def main(root: Path, base_url: str, session_id: str) -> None:
                     await session.send(*words)
                 case "settle":
                     await session.wait_until_idle()
-        except OpenElsewhere as error:
+        except SessionOpenElsewhere as error:
             tell(refused=str(error))
         tell(done=what, follows=session.is_follower, queue=list(session.queue))
     await open_session.close()

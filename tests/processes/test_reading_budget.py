@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.cli.main import main
-from app.doors.hook.hook_entry import hook
+from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
@@ -79,7 +79,7 @@ def call_hook(agent: Agent, path: str, count: int, *options: str) -> tuple[int, 
     caller = Caller()
     standard, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode()))
     try:
-        code = hook([agent.name, *options], caller)
+        code = run_hook([agent.name, *options], caller)
     finally:
         sys.stdin = standard
     return code, b"".join(caller.answers).decode()
@@ -116,7 +116,7 @@ class ThreeAgents:
         return False
 
     def close(self) -> None:
-        self.host.server.end()
+        self.host.server.shut_down()
         self.own.close()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.turns import OpenElsewhere
+from app.agent.turns import SessionOpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
 from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
 from tests.forking import Forked
@@ -195,7 +195,7 @@ async def test_a_second_window_takes_over_once_the_first_is_closed(server: WireS
         assert of_role(server.last, "user")[-1] == "And now I"
         again = await hosted.open_session.open(first)
         assert again.is_follower
-        with pytest.raises(OpenElsewhere):
+        with pytest.raises(SessionOpenElsewhere):
             await again.send("Once more")
 
 

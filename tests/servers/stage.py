@@ -47,7 +47,7 @@ class Stage:
         if isinstance(update, ConfirmationRequested):
             self.asked.append(update.confirmation)
             assert self.host.session is not None
-            self.host.session.confirm(update.key, self.answers(update.confirmation))
+            self.host.session.answer_confirmation(update.key, self.answers(update.confirmation))
         elif isinstance(update, SessionFailed):
             self.told.append(update.message)
 
@@ -81,7 +81,7 @@ class Stage:
     def server(self, name: str) -> McpServer:
         """One of the servers."""
         assert self.host.mcp.servers is not None
-        return next(each for each in self.host.mcp.servers.all if each.name == name)
+        return next(each for each in self.host.mcp.servers.servers if each.name == name)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition over the servers."""

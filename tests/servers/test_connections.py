@@ -174,7 +174,7 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
     definition = ServerDefinition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
     tokens = TokenStore(folder / "tokens.json")
     server = McpServer(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)
-    server.start_soon()
+    server.start_in_background()
     try:
         yield server
     finally:
@@ -237,7 +237,7 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
             token = OAuthToken(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
             TokenStore(tmp_path / "tokens.json").save(played.url, token)
         async with served(tmp_path, url=played.url) as server:
-            await server.wait_until_settled()
+            await server.wait_until_ready_or_failed()
             assert server.state is (ServerState.READY if kept else ServerState.SIGN_IN)
         greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
         assert len(greetings) == 1 + kept

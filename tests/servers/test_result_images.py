@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Pruned, ToolResult
-from app.conversation.payload.token_count import message_tokens
+from app.conversation.payload.token_count import estimate_message_tokens
 from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.storage.pruning import prune
@@ -78,7 +78,7 @@ async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tm
     ],
 )
 def test_an_image_counts_by_its_pixels_wherever_it_stands(message: dict[str, Any]) -> None:
-    assert message_tokens(message) < 100
+    assert estimate_message_tokens(message) < 100
 
 
 async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire: WireServer, tmp_path: Path) -> None:

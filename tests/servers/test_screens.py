@@ -21,7 +21,7 @@ def server_of(run: Running, name: str) -> McpServer:
     """One of the servers."""
     servers = run.app.current.open_session.mcp.servers
     assert servers is not None
-    return next(each for each in servers.all if each.name == name)
+    return next(each for each in servers.servers if each.name == name)
 
 
 async def ready(run: Running, name: str) -> None:

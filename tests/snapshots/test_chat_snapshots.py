@@ -11,11 +11,11 @@ from textual.theme import Theme
 
 from app.agent.updates import (
     CallStreamed,
+    EventRecorded,
     Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
-    Recorded,
     TextStreamed,
 )
 from app.conversation.events import (
@@ -250,7 +250,7 @@ def test_retrying(scene: Callable[..., None]) -> None:
 def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply(Recorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
+        pane.apply(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
         pane.apply(QueueChanged(("Then run the tests, please", "and tidy up")))
         pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
         await pilot.pause()

@@ -62,7 +62,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
     clock = SimpleNamespace(time=lambda: NOW, monotonic=lambda: NOW)
     for screen in ("sessions_screen", "setup_screens", "report_screens"):
         monkeypatch.setattr(f"app.ui.screens.{screen}.time", clock)
-    monkeypatch.setattr("app.ui.screens.report_screens.examine", examined)
+    monkeypatch.setattr("app.ui.screens.report_screens.examine_endpoint", examined)
     # What this machine allows is not for pictures.
     monkeypatch.setattr(
         "app.ui.screens.report_screens.describe_sandbox", lambda means: "run on a layer over the workspace"

@@ -108,6 +108,21 @@ def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(processe
     assert states(folder) == {"P1": "applied"}
 
 
+@pytest.mark.layer
+def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Forking, folder: Path) -> None:
+    (folder.parent / "home/config").mkdir(parents=True)
+    check = '[[check]]\nname = "shout"\nrun = "grep -q NINE a.py"\nwhen = "asked"\nevidence = true\n'
+    (folder.parent / "home/config/config.toml").write_text(check)
+    (folder / "a.txt").rename(folder / "a.py")
+    run(folder, "stage", stdin=TWO_HUNKS.replace("a.txt", "a.py"))
+    run(folder, "evidence", "P1")
+    with plain(processes, folder, "review", "--plain") as review:
+        first = review.answer(AT_HUNK, "y")
+        second = review.answer(AT_HUNK, "x")
+    assert "Without it: none of the tests that ran notices." in first
+    assert "Without it: held by the check." in second
+
+
 def test_what_was_typed_before_a_question_was_printed_decides_nothing(processes: Forking, folder: Path) -> None:
     run(folder, "stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:

@@ -309,7 +309,7 @@ async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path,
         assert await go_on(run) == " It is of another session, whose model goes on there."
         theirs = Origin(kind=OriginKind.AGENT, agent="codex")
         assert await go_on(run, origin=theirs) == " It is of Codex, which goes on by itself."
-        assert len(server.requests) == before and not run.app.session().busy
+        assert len(server.requests) == before and not run.app.session().is_busy
         await write_feedback(run, "No.")
         await run.pilot.press("ctrl+s")
         await run.see("Your words go to the", "session of P1.")

@@ -32,7 +32,7 @@ async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> No
 async def put(run: Running, text: str, name: str = "greet.py") -> None:
     """Change a file as the user's editor does, and let signoff see it."""
     (run.runtime.workspace.root / name).write_text(text)
-    await run.app.session().disk_changed({name})
+    await run.app.session().rebase_after_disk_change({name})
 
 
 def state_of(run: Running) -> ProposalState:
@@ -219,7 +219,7 @@ async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireS
     async with running(tmp_path, server) as run:
         await stage(run, server)
         (run.runtime.workspace.root / "greet.py").unlink()
-        await run.app.session().disk_changed({"greet.py"})
+        await run.app.session().rebase_after_disk_change({"greet.py"})
         await run.see("greet.py is gone")
         await run.review()
         await open_conflict(run)

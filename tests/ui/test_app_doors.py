@@ -37,7 +37,7 @@ async def with_a_waiting_call(folder: Path, server: WireServer) -> AsyncIterator
             await run.review()
             yield run, host, name
         finally:
-            await asyncio.to_thread(host.server.end)
+            await asyncio.to_thread(host.server.shut_down)
 
 
 async def test_an_approval_in_the_app_ends_the_wait(tmp_path: Path, server: WireServer) -> None:
@@ -98,7 +98,7 @@ async def test_proposals_can_be_decided_without_a_model(tmp_path: Path, key: str
             await run.see("P1 undone: greet.py" if key == "y" else "P1 waits again")
             assert "def greet" in run.file and run.proposals[0].state == ("undone" if key == "y" else "pending")
         finally:
-            await asyncio.to_thread(host.server.end)
+            await asyncio.to_thread(host.server.shut_down)
 
 
 CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c77aa-1")

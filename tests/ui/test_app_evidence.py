@@ -82,6 +82,20 @@ async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path
 
 
 @pytest.mark.layer
+async def test_evidence_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
+    prepared(tmp_path, NEEDS_HEY)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server, "'Hey '")
+        await run.review()
+        await run.pilot.press("E")
+        await run.see("held by the check")
+        await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")
+    async with running(tmp_path, server, size=(160, 45), resume=True) as run:
+        await run.review()
+        await run.see("held by the check")
+
+
+@pytest.mark.layer
 async def test_evidence_of_other_files_is_dropped(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:

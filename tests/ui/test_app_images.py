@@ -54,7 +54,7 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert images(server.last.body) == [("image/png", PICTURE)]
         request = run.app.session().requests.last_sent
         assert request is not None
-        shown = format_body(arrange_body(request.body()))
+        shown = format_body(arrange_body(request.make_body()))
         assert "of base64]" in shown and len(shown) < 40_000
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.updates import Recorded
+from app.agent.updates import EventRecorded
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
@@ -258,14 +258,14 @@ def test_the_guard_opens_only_after_the_grace_period() -> None:
     now = [10.0]
     guard = GracePeriod(lambda: now[0])
     assert guard.is_over
-    assert guard.watch("a")
+    assert guard.set_subject("a")
     assert not guard.is_over
     now[0] += GRACE_SECONDS - 0.01
     assert not guard.is_over
-    assert not guard.watch("a")
+    assert not guard.set_subject("a")
     now[0] += 0.01
     assert guard.is_over
-    assert guard.watch("b")
+    assert guard.set_subject("b")
     assert not guard.is_over
 
 
@@ -415,7 +415,7 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
     threads = SideThreads()
-    assert threads.take(Recorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
+    assert threads.take(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
     assert threads.on("P1") == []
 
 

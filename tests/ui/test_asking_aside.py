@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import TextArea
 
-from app.agent.updates import Recorded
+from app.agent.updates import EventRecorded
 from app.conversation.events import MessageQueued, SideAnswer, SideQuestion, ThreadAnchor
 from app.proposals.values.models import ProposalState
 from tests.ui.review_app import reviewing
@@ -84,11 +84,11 @@ async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, serve
         await run.see("Aside so far", "Esc stops the answer", "Stop")
         await run.pilot.press("escape")
         await run.see("⊘ interrupted", "decides nothing")
-        assert run.app.session().busy and run.app.workbench.review.asking.is_open
+        assert run.app.session().is_busy and run.app.workbench.review.asking.is_open
         assert [answer.state for answer in answers(run)] == ["interrupted"]
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.workbench.review.asking.is_open)
-        assert run.app.session().busy and not [
+        assert run.app.session().is_busy and not [
             e for e in run.app.session().log.events if isinstance(e, MessageQueued)
         ]
         await run.pilot.press("q")
@@ -111,7 +111,7 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().busy and review.asking.threads.awaited(
+        assert run.app.session().is_busy and review.asking.threads.awaited(
             review.asking.threads.on("P1")[0].question.place
         )
         assert "Esc Close" not in run.text and run.app.focused is review.view
@@ -119,10 +119,10 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.see("▌ why?", "Aside so far")
         await run.pilot.press("escape", "escape")
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().busy
+        assert run.app.session().is_busy
         await run.pilot.press("escape")
         await run.settled()
-        assert not run.app.session().busy
+        assert not run.app.session().is_busy
 
 
 async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
@@ -274,7 +274,9 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: nobody would get the feedback." in app.text()
         assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
-        app.review.asking.handle_update(Recorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?")))
+        app.review.asking.handle_update(
+            EventRecorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?"))
+        )
         await pilot.press("enter")
         assert app.posted == [], "the answer before is awaited"
 
@@ -291,8 +293,8 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
         for told in (
             None,
-            Recorded(question),
-            Recorded(SideAnswer(question="q", proposal="P1", text="So.\n\n" * 40)),
+            EventRecorded(question),
+            EventRecorded(SideAnswer(question="q", proposal="P1", text="So.\n\n" * 40)),
         ):
             if told is None:
                 await pilot.press("q")
@@ -351,7 +353,7 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
         assert "You asked about a hunk as it was: why why" in text and text.count("why") < 60
         assert "You asked: and this? (q shows the answer)" in text and "elsewhere?" not in text
         rows = app.review.view.rows
-        marks = [number for number in range(rows.rows) if isinstance(rows.row(number), CommentRow)]
+        marks = [number for number in range(rows.rows) if isinstance(rows.row_at(number), CommentRow)]
         for number, topic in zip(marks, ("P1 in a.py", "hunk 3 of P1 in a.py", "hunk 1 of P1 in a.py"), strict=True):
             app.review.view.cursor.move_to(number)
             await pilot.press("enter")

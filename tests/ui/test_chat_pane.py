@@ -17,11 +17,11 @@ from textual.timer import Timer
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
+    EventRecorded,
     Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
-    Recorded,
     SessionFailed,
     StreamDiscarded,
     TextStreamed,
@@ -76,7 +76,7 @@ async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> Non
             app.pane.apply(TextStreamed(character))
         await shows(app, "The end.")
         streamed = app.shown()
-        app.pane.apply(Recorded(AssistantMessage(id=1, text=text)))
+        app.pane.apply(EventRecorded(AssistantMessage(id=1, text=text)))
         await pilot.pause()
         assert app.shown() == streamed
         other = ChatApp([AssistantMessage(id=1, text=text)])
@@ -119,7 +119,7 @@ async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, .
 async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         await pilot.press("down")
-        app.pane.apply(Recorded(Notice(id=3, text="for the user")))
+        app.pane.apply(EventRecorded(Notice(id=3, text="for the user")))
         await pilot.press("enter")
         await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
@@ -211,7 +211,7 @@ async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> 
 async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         assert "1–3" in str(app.pane.composer.editor.placeholder)
-        app.pane.apply(Recorded(Answer(id=3, call="c1.0", text="the first")))
+        app.pane.apply(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
         await pilot.pause()
         assert not app.pane.question_bar.display
         await pilot.press("2", "enter")
@@ -249,7 +249,7 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         assert 0 < len(app.pane.transcript.entries) < 300, "only the end"
         assert any("answer 399" in row for row in app.shown())
         # What is said meanwhile comes after the log, and once.
-        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
         app.pane.apply(TextStreamed("an answer"))
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
@@ -286,7 +286,7 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         transcript.screen.selections = {transcript: Selection(Offset(0, transcript.scroll_offset.y), None)}
         copied = transcript.get_selection(transcript.screen.selections[transcript])
         app.pane.open_log(log)
-        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
         await filled(app, pilot)
         assert len(transcript.entries) > 400
         assert app.shown() == looked_at
@@ -308,7 +308,7 @@ async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_
     log = long_turn(14)
     async with chatting(log, size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
-        app.pane.apply(Recorded(ToolStarted(id=1000, call="c0.0")))
+        app.pane.apply(EventRecorded(ToolStarted(id=1000, call="c0.0")))
         transcript.focus()
         await pilot.press("pageup")
         await pilot.pause()
@@ -317,7 +317,7 @@ async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_
         await filled(app, pilot)
         assert app.shown() == looked_at
         app.pane.apply(CommandOutput("c0.0", "four\n"))
-        app.pane.apply(Recorded(UserMessage(id=1001, text="one more")))
+        app.pane.apply(EventRecorded(UserMessage(id=1001, text="one more")))
         await filled(app, pilot)
         assert app.shown() == looked_at
         await pilot.press("home")
@@ -343,7 +343,7 @@ async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() ->
 async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes() -> None:
     async with chatting(size=SIZE) as (app, _pilot):
         app.pane.open_log(long_log(400))
-        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
         assert len(app.pane.transcript.entries) < 300, "the rest has not come yet"
         assert "▌ one more" in app.shown()
 
@@ -351,7 +351,7 @@ async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes() -> None
 async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.open_log(long_log(400))
-        app.pane.apply(Recorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
         app.pane.open_log([UserMessage(id=1, text="other")])
         await filled(app, pilot)
         assert [row for row in app.shown() if row] == ["▌ other"]
@@ -505,7 +505,7 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         await pilot.press("home")
         await pilot.pause()
         app.pane.apply(PhaseChanged(Phase.STREAMING))
-        app.pane.apply(Recorded(end))
+        app.pane.apply(EventRecorded(end))
         app.pane.apply(PhaseChanged(Phase.IDLE))
         await pilot.pause()
         said = app.pane.status_line.render().plain
@@ -531,7 +531,7 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
     async with app.run_test(size=SIZE):
         app.pane.apply(PhaseChanged(Phase.STREAMING))
         app.pane.apply(TextStreamed("text"))
-        app.pane.apply(Recorded(AssistantMessage(id=9999, text="text")))
+        app.pane.apply(EventRecorded(AssistantMessage(id=9999, text="text")))
         app.pane.apply(PhaseChanged(Phase.IDLE))
         await shows(app, "text")
         await until(lambda: not app.pane.is_flushing, "the end of the text")
@@ -554,7 +554,7 @@ async def test_typing_goes_on_while_text_floods_in() -> None:
             app.pane.apply(TextStreamed(text[start : start + 40]))
             if start % 4000 == 0:
                 await pilot.press("x")
-        app.pane.apply(Recorded(AssistantMessage(id=99999, text=text)))
+        app.pane.apply(EventRecorded(AssistantMessage(id=99999, text=text)))
         await shows(app, "Part 499")
         assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
 
@@ -572,7 +572,7 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(
     async with chatting(size=SIZE) as (app, pilot):
         for number in range(1000):
             app.pane.apply(CallStreamed(number, "read_file", 10))
-        app.pane.apply(Recorded(message))
+        app.pane.apply(EventRecorded(message))
         assert app.pane.transcript.laid_out_count < 100
         await filled(app, pilot)
         assert app.shown() == expected

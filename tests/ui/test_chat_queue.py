@@ -31,7 +31,7 @@ async def test_what_is_queued_can_be_taken_back_while_the_model_works(tmp_path: 
         await run.until(lambda: not composer.is_empty, "the messages")
         assert composer.editor.text == "see [pasted 340 lines]\n\nand another thing"
         assert composer.draft == f"see {BIG}\n\nand another thing"
-        assert run.app.session().busy, "the model works on"
+        assert run.app.session().is_busy, "the model works on"
         assert run.app.session().queue == ()
         await run.pilot.press("escape")
         await run.settled()
@@ -103,12 +103,12 @@ async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireS
         await run.screen("AskScreen")
         await run.pilot.press("n")
         await run.screen("Workbench")
-        assert run.app.session() is session and session.busy, "nothing happened"
+        assert run.app.session() is session and session.is_busy, "nothing happened"
         await run.command("fork")
         await run.screen("AskScreen")
         await run.pilot.press("y")
         await run.see("This is a copy")
-        assert run.app.session() is not session and not session.busy
+        assert run.app.session() is not session and not session.is_busy
 
 
 @pytest.mark.parametrize("command", ["new", "resume", "sessions"])
@@ -131,15 +131,15 @@ async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, serv
                 await run.write("earlier")
                 await run.pilot.press("enter")
             await run.screen("AskScreen")
-            assert run.app.session() is session and session.busy
+            assert run.app.session() is session and session.is_busy
             await run.pilot.press(key)
             await run.screen("Workbench")
 
         await answer("n")
-        assert run.app.session() is session and session.busy, "nothing happened"
+        assert run.app.session() is session and session.is_busy, "nothing happened"
         await answer("y")
         await run.until(lambda: run.app.current_session not in (None, session), "the other session")
-        assert not session.busy
+        assert not session.is_busy
 
 
 async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server: WireServer) -> None:

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.scrollbar import ScrollBarRender
 
-from app.agent.updates import Phase, PhaseChanged, Recorded, TextStreamed
+from app.agent.updates import EventRecorded, Phase, PhaseChanged, TextStreamed
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -59,7 +59,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         before = app.shown()
         assert not transcript.is_following
         await stream(app, pilot, "second line\n\n" * 20)
-        app.pane.apply(Recorded(Notice(id=999, text="news")))
+        app.pane.apply(EventRecorded(Notice(id=999, text="news")))
         await pilot.pause()
         assert app.shown() == before
         answer = transcript.entries[-2]
@@ -287,8 +287,8 @@ async def test_running_commands_show_the_end_of_their_output() -> None:
         from app.agent.updates import CommandOutput
 
         made = call("c1.0", "run_command", command="pytest")
-        app.pane.apply(Recorded(AssistantMessage(id=1, calls=(made,))))
-        app.pane.apply(Recorded(ToolStarted(id=2, call="c1.0")))
+        app.pane.apply(EventRecorded(AssistantMessage(id=1, calls=(made,))))
+        app.pane.apply(EventRecorded(ToolStarted(id=2, call="c1.0")))
         app.pane.apply(CommandOutput("c1.0", "".join(f"test {number}\n" for number in range(50))))
         app.pane.flush()
         await pilot.pause()

@@ -239,7 +239,7 @@ def test_a_search_that_nobody_waits_for_ends() -> None:
 def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [f"folder_{number % 1000}/module_{number}.py" for number in range(20_000)]
     times: list[None] = []
-    monkeypatch.setattr(path_index, "give_way", lambda: times.append(None))
+    monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: times.append(None))
     index = indexed(paths)
     assert len(times) >= 20_000 / 500
     times.clear()

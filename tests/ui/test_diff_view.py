@@ -116,7 +116,7 @@ async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
         rows = view.rows.rows
-        fold = next(number for number in range(rows) if isinstance(view.rows.row(number), FoldRow))
+        fold = next(number for number in range(rows) if isinstance(view.rows.row_at(number), FoldRow))
         view.cursor.move_to(fold)
         await pilot.press("enter")
         assert view.rows.rows > rows
@@ -131,7 +131,7 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
     async with app.run_test(size=(100, 70)) as pilot:
         view = await opened(pilot)
         rows = view.rows.rows
-        fold = next(number for number in range(rows) if isinstance(view.rows.row(number), FoldRow))
+        fold = next(number for number in range(rows) if isinstance(view.rows.row_at(number), FoldRow))
         await pilot.click("DiffView", offset=(20, view.rows.line_of(fold) - view.scroll_offset.y))
         assert view.rows.rows > rows
         first, second = view.rows.landmarks.files

@@ -34,7 +34,7 @@ async def to_line(run: Running, text: str) -> None:
     """Put the cursor on a line of the new text."""
     view = run.app.workbench.review.view
     for number in range(view.rows.rows):
-        row = view.rows.row(number)
+        row = view.rows.row_at(number)
         if isinstance(row, LineRow) and row.new is not None and text in view.diffs[0].new[row.new]:
             view.cursor.move_to(number)
             return
@@ -51,7 +51,7 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         await run.until(lambda: len(run.proposals[0].hunks) == 4, "the cut")
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
-        assert review.view.cursor.row == review.view.rows.row(review.view.cursor.number)
+        assert review.view.cursor.row == review.view.rows.row_at(review.view.cursor.number)
         chosen = review.state.chosen.chosen_part(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(run.can_decide, "the moment to decide")

@@ -36,7 +36,7 @@ async def test_an_agent_that_waits_for_the_reader_stages_once_enough_was_on_scre
             hosts[1].notify("notifications/cancelled", requestId=name)
         finally:
             for host in hosts:
-                await asyncio.to_thread(host.server.end)
+                await asyncio.to_thread(host.server.shut_down)
     async with running(tmp_path, server) as run:
         await run.review()
         state = run.app.workbench.review.state

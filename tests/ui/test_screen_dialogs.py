@@ -9,7 +9,7 @@ from textual.command import CommandList
 from textual.widgets import Input, TextArea
 
 from app.keys.actions import ACTIONS
-from app.keys.keymap import key_name, keys_of
+from app.keys.keymap import effective_keys, key_name
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
 from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
@@ -257,7 +257,9 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
         await run.command("help")
         await run.screen("HelpScreen")
         run.app.screen.query_one("#dialog").styles.height = 198
-        await run.see("Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in keys_of(action, keymap)))
+        await run.see(
+            "Ctrl+Y", "F9", *(key_name(key) for action in ACTIONS for key in effective_keys(action, keymap))
+        )
         rows = run.text.splitlines()
         at = next(number for number, row in enumerate(rows) if "Ctrl+F11" in row)
         assert ["Start a new session." in row for row in rows[at : at + 2]] == [False, True], (

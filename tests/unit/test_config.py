@@ -23,7 +23,7 @@ from app.config.settings import (
     load_configuration,
     save_settings,
     setting_origin,
-    validated_value,
+    validate_value,
 )
 from app.config.toml import parse_toml
 from app.prompts.front_matter import parse_front_matter
@@ -314,9 +314,9 @@ def test_where_a_value_comes_from_is_told_as_the_user_knows_it(tmp_path: Path) -
 
 
 def test_no_value_is_the_default_one() -> None:
-    assert (validated_value("wrap", None), validated_value("wrap", False)) == (True, False)
+    assert (validate_value("wrap", None), validate_value("wrap", False)) == (True, False)
     with pytest.raises(ConfigError, match="wrap"):
-        validated_value("wrap", "perhaps")
+        validate_value("wrap", "perhaps")
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENT))

@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.binding import Binding
 
-from app.keys.actions import ACTIONS, bindings
-from app.keys.keymap import DECISIONS, KeymapError, key_name, keys_of, new_bindings, spelled, validated_keymap
+from app.keys.actions import ACTIONS, make_bindings
+from app.keys.keymap import (
+    DECISIONS,
+    KeymapError,
+    config_spelling,
+    effective_keys,
+    key_name,
+    user_added_bindings,
+    validate_keymap,
+)
 from app.ui.context import slash_commands
 from app.ui.context.slash_commands import BadArgument
 
@@ -18,27 +26,27 @@ BY_ID = {action.id: action for action in ACTIONS}
 
 
 def test_the_standard_keys_are_taken_as_they_are() -> None:
-    assert validated_keymap({}) == {}
-    assert validated_keymap({action.id: action.keys for action in ACTIONS if action.keys})
+    assert validate_keymap({}) == {}
+    assert validate_keymap({action.id: action.keys for action in ACTIONS if action.keys})
 
 
 @pytest.mark.parametrize("sign", string.punctuation)
 def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuration(sign: str) -> None:
     [key] = ["comma"] if sign == "," else [each.key for each in Binding.make_bindings([(sign, "press", "")])]
-    assert (key_name(key), spelled(key)) == (sign, sign)
-    assert keys_of(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
+    assert (key_name(key), config_spelling(key)) == (sign, sign)
+    assert effective_keys(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
 
 
 def test_a_sign_reaches_textual_by_its_name() -> None:
-    assert validated_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
+    assert validate_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
     with pytest.raises(KeymapError, match=r"are both on '\)'"):
-        validated_keymap({"review.approve": ")"})
+        validate_keymap({"review.approve": ")"})
 
 
 def test_a_free_key_is_taken() -> None:
-    keymap = validated_keymap({"review.approve": "ctrl+y"})
-    assert keys_of(BY_ID["review.approve"], keymap) == ("ctrl+y",)
-    assert keys_of(BY_ID["review.deny"], keymap) == ("n",)
+    keymap = validate_keymap({"review.approve": "ctrl+y"})
+    assert effective_keys(BY_ID["review.approve"], keymap) == ("ctrl+y",)
+    assert effective_keys(BY_ID["review.deny"], keymap) == ("n",)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +65,14 @@ def test_a_free_key_is_taken() -> None:
 )
 def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, str], said: str) -> None:
     with pytest.raises(KeymapError, match=said):
-        validated_keymap(keymap)
+        validate_keymap(keymap)
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "backspace"])
 @pytest.mark.parametrize("action", sorted(DECISIONS))
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
     with pytest.raises(KeymapError, match="without looking"):
-        validated_keymap({action: key})
+        validate_keymap({action: key})
 
 
 @pytest.mark.parametrize(
@@ -98,37 +106,37 @@ def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: st
 )
 def test_a_key_that_terminals_confuse_with_another_is_refused(key: str, pressed: str) -> None:
     with pytest.raises(KeymapError, match=f"cannot tell it from {pressed}"):
-        validated_keymap({"review.approve": key})
+        validate_keymap({"review.approve": key})
 
 
 @pytest.mark.parametrize("key", ["f12", "ctrl+f12", "ctrl+delete", "insert"])
 def test_a_key_without_a_character_may_decide(key: str) -> None:
-    assert keys_of(BY_ID["review.approve"], validated_keymap({"review.approve": key})) == (key,)
+    assert effective_keys(BY_ID["review.approve"], validate_keymap({"review.approve": key})) == (key,)
 
 
 @given(st.sampled_from("abcdefgklnopqrstuvwxyz"))
 def test_every_other_letter_with_ctrl_may_decide(letter: str) -> None:
     with contextlib.suppress(KeymapError):
-        validated_keymap({"review.approve": f"ctrl+{letter}"})
+        validate_keymap({"review.approve": f"ctrl+{letter}"})
         return
     with pytest.raises(KeymapError, match="both on"):
-        validated_keymap({"review.approve": f"ctrl+{letter}"})
+        validate_keymap({"review.approve": f"ctrl+{letter}"})
 
 
 @given(st.dictionaries(st.sampled_from(sorted(BY_ID)), st.sampled_from("abcdefghijknrtuxyzYNUJK"), max_size=6))
 def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, str]) -> None:
     try:
-        taken = validated_keymap(keymap)
+        taken = validate_keymap(keymap)
     except KeymapError:
         return
-    keys = {action: set(keys_of(BY_ID[action], taken)) for action in DECISIONS}
+    keys = {action: set(effective_keys(BY_ID[action], taken)) for action in DECISIONS}
     for first in DECISIONS:
         for second in DECISIONS - {first}:
             assert not keys[first] & keys[second]
 
 
 def test_actions_without_a_standard_key_can_get_one() -> None:
-    assert [(action.id, keys) for action, keys in new_bindings(validated_keymap({"app.settings": "f9"}))] == [
+    assert [(action.id, keys) for action, keys in user_added_bindings(validate_keymap({"app.settings": "f9"}))] == [
         ("app.settings", "f9")
     ]
 
@@ -162,7 +170,9 @@ def test_no_decision_works_before_the_focused_widget_sees_the_key() -> None:
 
 
 def test_every_binding_can_be_remapped_by_its_id() -> None:
-    assert all(binding.id for binding in bindings("app", "review", "diff", "files", "approval", "chat", "composer"))
+    assert all(
+        binding.id for binding in make_bindings("app", "review", "diff", "files", "approval", "chat", "composer")
+    )
 
 
 def test_every_command_says_what_it_does() -> None:

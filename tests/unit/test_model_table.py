@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.config.config_tables import Price, matching_patterns
+from app.config.config_tables import PriceTable, matching_patterns
 from app.config.settings import ENVIRONMENT, ConfigError, Configuration, Settings, load_configuration
 from app.git.run_git import run_git
-from app.llm.capabilities.model_list import ListedModel, price_for
+from app.llm.capabilities.model_list import ListedModel, find_price
 from app.runtime.model_connection import NotConnected, connect, endpoint_of
 from app.runtime.open_workspace import open_runtime
 from app.sandbox.environment import command_environment, without_own_keys
@@ -50,7 +50,7 @@ def merged(
 
 
 def of(settings: Settings, model: str) -> Settings:
-    return settings.model_copy(update={"model": model}).for_model
+    return settings.model_copy(update={"model": model}).with_model_tables
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def of(settings: Settings, model: str) -> Settings:
 def test_the_more_specific_comes_first(model: str, patterns: list[str]) -> None:
     every = ["*", "a-*", "a-b-?", "a[0]", "a-b-c", "gpt-[45]*", "gpt-[!4]*", "*[1m]", "b[3]-c"]
     assert matching_patterns(model, every) == patterns
-    prices = {pattern: Price(input=number, output=0) for number, pattern in enumerate(every)}
-    assert price_for(model, prices) == prices[patterns[0]], "prices go by the same patterns"
+    prices = {pattern: PriceTable(input=number, output=0) for number, pattern in enumerate(every)}
+    assert find_price(model, prices) == prices[patterns[0]], "prices go by the same patterns"
 
 
 def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_path: Path) -> None:
@@ -80,12 +80,12 @@ def test_the_more_specific_goes_over_the_less_and_all_over_what_is_general(tmp_p
     assert (coder.reasoning_effort, coder.context_window, coder.wire) == ("high", 32000, "chat")
     assert coder.request == {"top_p": 0.5, "template": {"think": False, "keep": 1}, "seed": 7}
     assert coder.profile == {"mid_system": "fold_first", "images_supported": False}
-    assert coder.price["qwen3-coder"] == Price(input=1, output=2)
+    assert coder.price["qwen3-coder"] == PriceTable(input=1, output=2)
     assert of(settings, "qwen2").context_window == 16000
     assert of(settings, "claude[1m]").reasoning_effort == "max"
     other = of(settings, "claude1")
     assert (other.reasoning_effort, other.context_window, other.wire) == ("low", 8000, "responses")
-    assert other.request == settings.request and other.for_model == other
+    assert other.request == settings.request and other.with_model_tables == other
 
 
 def test_an_effort_that_is_asked_for_now_goes_over_all(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
     coder = of(merged(tmp_path, USERS, wished, trusted=True).settings, "qwen3-coder")
     assert coder.reasoning_effort == "none"
     assert coder.request["metadata"] == "theirs" and coder.request["seed"] == 7
-    assert coder.price["qwen3-coder"] == Price(input=1, output=2)
+    assert coder.price["qwen3-coder"] == PriceTable(input=1, output=2)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisions
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import record_decision, recover
+from app.runtime.workspace_recovery import append_decision_to_sessions, recover
 from app.storage.storage_errors import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
@@ -65,7 +65,7 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None
 
 def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, approval_event(runtime.service.approve(proposal)))
+    append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
     recover(runtime, patience=-1)
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
@@ -73,7 +73,7 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
 
 def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    record_decision(
+    append_decision_to_sessions(
         runtime,
         decision_event(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so."),
     )
@@ -118,7 +118,7 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
     result = runtime.service.deny(proposal, feedback="No.")
-    record_decision(runtime, decision_event(result, Decision.DENIED, feedback="No."))
+    append_decision_to_sessions(runtime, decision_event(result, Decision.DENIED, feedback="No."))
     for other in (fork.id, again.id):
         (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
         assert (event.decision, event.feedback) == (Decision.DENIED, "")
@@ -132,7 +132,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         connection.execute(REFUSE)
     result = runtime.service.approve(proposal, feedback="Go on.")
     with pytest.raises(StorageError):
-        record_decision(runtime, approval_event(result, feedback="Go on."))
+        append_decision_to_sessions(runtime, approval_event(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
     left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
@@ -204,7 +204,7 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
 
 def test_what_was_recorded_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    record_decision(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
+    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
     assert recover(runtime, patience=-1) == []
     assert decisions(runtime, session) == [Decision.DENIED]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from app import concurrency
-from app.concurrency import WatchedSelector, give_way, giving_way, make_imports_give_way
+from app.concurrency import IdleTrackingSelector, iterate_cooperatively, make_imports_cooperative, yield_to_event_loop
 
 LIMIT = 60.0
 
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.SelectorEventLoop(WatchedSelector())
+    loop = asyncio.SelectorEventLoop(IdleTrackingSelector())
     yield loop
     loop.close()
 
@@ -29,7 +29,7 @@ def work(done: list[str], begun: threading.Event | None = None) -> threading.Thr
     def run() -> None:
         if begun is not None:
             begun.set()
-        give_way()
+        yield_to_event_loop()
         done.append("thread")
 
     thread = threading.Thread(target=run)
@@ -82,7 +82,7 @@ def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monke
     monkeypatch.setattr(concurrency, "_PATIENCE", float("inf"))
 
     async def count() -> list[int]:
-        return list(giving_way(range(3)))
+        return list(iterate_cooperatively(range(3)))
 
     assert loop.run_until_complete(count()) == [0, 1, 2]
 
@@ -94,7 +94,7 @@ def test_an_import_on_a_thread_waits_before_each_module(
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "imported_on_a_thread.py").write_text("")
-    make_imports_give_way()
+    make_imports_cooperative()
     name = "imported_on_a_thread"
 
     async def paint() -> None:

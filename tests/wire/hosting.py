@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.agent.session import Session
-from app.agent.updates import Recorded, Update
+from app.agent.updates import EventRecorded, Update
 from app.conversation.events import TurnEnded
 from app.runtime.open_session import OpenSession
 from tests.forking import Forking
@@ -46,7 +46,9 @@ class Hosted:
 
     def turns(self) -> int:
         """Turns that have ended."""
-        return sum(isinstance(update, Recorded) and isinstance(update.event, TurnEnded) for update in self.updates)
+        return sum(
+            isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded) for update in self.updates
+        )
 
     @property
     def session(self) -> Session:

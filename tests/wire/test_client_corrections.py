@@ -9,7 +9,7 @@ import pytest
 from app.llm.capabilities.profiles import cache_key, resolve_profile
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile, accepted_tools
+from app.llm.values.profile import Profile, filter_accepted_tools
 from app.llm.values.types import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of
@@ -349,7 +349,7 @@ SERVED = [*TOOLS, of_server("files__good"), of_server("mail__send", "bad"), of_s
 
 def serving(profile: Profile) -> Payload:
     """A request with the tools of two servers."""
-    return Payload([SYSTEM, USER], accepted_tools(SERVED, profile.refused_tools))
+    return Payload([SYSTEM, USER], filter_accepted_tools(SERVED, profile.refused_tools))
 
 
 def bad_schemas(message: str) -> Any:
@@ -392,7 +392,7 @@ async def test_a_tool_of_a_server_whose_schema_is_refused_is_left_out(server: Wi
         await updates_of(client, serving)
         assert len(server.requests) == sent + 1, "it is remembered"
         mended = [*SERVED[:-1], of_server("mail__read")]
-        assert accepted_tools(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]], (
+        assert filter_accepted_tools(mended, client.profile.refused_tools) == [*SERVED[:3], mended[-1]], (
             "a mended schema is tried"
         )
 

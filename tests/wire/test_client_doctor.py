@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
 from tests.wire import strict, templates
@@ -55,7 +55,7 @@ async def examined(
 ) -> Diagnosis:
     """The whole examination."""
     endpoint = Endpoint(server.base_url, model, SecretStr(key) if key else None)
-    findings = [found async for found in examine(endpoint, profile or Profile(), timeouts=BRISK, retry=FAST)]
+    findings = [found async for found in examine_endpoint(endpoint, profile or Profile(), timeouts=BRISK, retry=FAST)]
     *checks, diagnosis = findings
     assert isinstance(diagnosis, Diagnosis) and diagnosis.checks == tuple(checks)
     assert tuple(check.name for check in checks if isinstance(check, EndpointCheck)) == CHECKS
@@ -212,7 +212,7 @@ async def test_a_silent_model_and_the_list(server: WireServer, name: str, found:
 
 async def test_a_server_that_is_not_there() -> None:
     endpoint = Endpoint("http://127.0.0.1:9/v1", "m")
-    *_, diagnosis = [found async for found in examine(endpoint, Profile(), timeouts=BRISK, retry=FAST)]
+    *_, diagnosis = [found async for found in examine_endpoint(endpoint, Profile(), timeouts=BRISK, retry=FAST)]
     assert isinstance(diagnosis, Diagnosis)
     assert results(diagnosis) == dict.fromkeys(CHECKS, None) | {"reachable": False}
     assert not diagnosis.usable and "running" in diagnosis.summary
@@ -254,7 +254,7 @@ async def test_what_was_refused_of_the_users_settings_is_asked_for_anew_afterwar
 async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:
     endpoint = Endpoint(server.base_url, "test-model")
     cache: dict[str, dict[str, Any]] = {}
-    assert "nothing" in learned_check(cache, endpoint).detail
+    assert "nothing" in describe_learned_fields(cache, endpoint).detail
     ages: tuple[tuple[int, dict[str, Any]], ...] = (
         (3, {"tool_id": "max40"}),
         (0, {"context_window": 4096}),
@@ -263,7 +263,7 @@ async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> No
     for days, field in ages:
         then = time.time() - days * 86_400
         LearnedProfile(endpoint, Profile(), Profile(), cache, partial(float, then)).learn(**field)
-    said = learned_check(cache, endpoint).detail
+    said = describe_learned_fields(cache, endpoint).detail
     assert 'tool_id = "max40" (3 days ago), context_window = 4096 (today); [profile]' in said
     assert "mid_system" not in said
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.failures import FailureReader, exception_chain, searchable_text
+from app.llm.failures.failures import FailureDescriber, exception_chain, searchable_text
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
@@ -281,30 +281,30 @@ def test_a_failure_shows_an_address_without_the_password_that_an_endpoint_left_i
     endpoint = Endpoint(WITHOUT, "m")
     # It knows of no secret, so that no text is searched for one.
     object.__setattr__(endpoint, "base_url", WITH_SECRETS)
-    reader = FailureReader(endpoint)
+    reader = FailureDescriber(endpoint)
     for failed in (
-        reader.unreachable(ConnectionRefusedError()),
-        reader.unreachable(socket.gaierror("unknown")),
-        reader.unusable_address(ValueError("broken")),
-        reader.not_connected(1),
-        reader.timed_out(1, "the response"),
+        reader.describe_unreachable(ConnectionRefusedError()),
+        reader.describe_unreachable(socket.gaierror("unknown")),
+        reader.describe_unusable_address(ValueError("broken")),
+        reader.describe_connect_timeout(1),
+        reader.describe_silence(1, "the response"),
     ):
         assert "127.0.0.1:9" in failed.message
         assert "sekrit" not in failed.message and "hidden" not in failed.message
 
 
 def test_a_failure_does_not_repeat_the_password_in_the_words_of_others() -> None:
-    reader = FailureReader(Endpoint(WITH_SECRETS, "m"))
+    reader = FailureDescriber(Endpoint(WITH_SECRETS, "m"))
     words = f"no way to {WITH_SECRETS}, by bWU6c2Vrcml0"
     for failed in (
-        reader.from_response(500, {}, words),
-        reader.from_response(307, {"location": WITH_SECRETS}, ""),
-        reader.from_stream({"error": {"message": words}}, {}),
-        reader.unreachable(OSError(words)),
-        reader.unreachable(ssl.SSLCertVerificationError(words)),
-        reader.broken("broke off", words),
-        reader.not_a_stream(words),
-        reader.unexpected(ValueError(words)),
+        reader.describe_response(500, {}, words),
+        reader.describe_response(307, {"location": WITH_SECRETS}, ""),
+        reader.describe_stream_error({"error": {"message": words}}, {}),
+        reader.describe_unreachable(OSError(words)),
+        reader.describe_unreachable(ssl.SSLCertVerificationError(words)),
+        reader.describe_broken_response("broke off", words),
+        reader.describe_non_stream(words),
+        reader.describe_unexpected(ValueError(words)),
     ):
         assert "***" in failed.message
         assert not re.search("sekrit|hidden|bWU6c2Vrcml0", failed.message)
@@ -483,10 +483,10 @@ async def test_a_proxy_that_does_not_lead_there_is_not_named(exempt: str, unprox
 
 
 def test_a_certificate_that_is_not_trusted_is_told_from_a_host_that_is_not_there() -> None:
-    reader = FailureReader(Endpoint("https://here.example/v1", "m"))
+    reader = FailureDescriber(Endpoint("https://here.example/v1", "m"))
     refused = ConnectionError("Connection error.")
     refused.__cause__ = ssl.SSLCertVerificationError(1, "self-signed certificate")
-    failed = reader.unreachable(refused)
+    failed = reader.describe_unreachable(refused)
     assert "TLS certificate that this machine does not trust (" in failed.message
     assert "SSL_CERT_FILE" in failed.message and not failed.retryable
 

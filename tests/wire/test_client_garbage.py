@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from app.conversation.events import EVENTS, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.failures import MAX_TEXT
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response import response_limits
@@ -94,7 +94,7 @@ async def test_a_defect_in_reading_fails_the_request(server: WireServer, monkeyp
     def broken(self: object, body: object) -> Any:
         raise TypeError("unhashable type")
 
-    monkeypatch.setattr(chat._AsItIs, "read", broken)
+    monkeypatch.setattr(chat._AsItIs, "read_event", broken)
     server.always(Turn("Hello."))
     with pytest.raises(RequestError, match="failed: TypeError: unhashable type"):
         await complete(server)
@@ -204,14 +204,14 @@ async def test_damaged_bytes_beside_what_is_no_object(server: WireServer) -> Non
 async def test_the_examination_ends_too(server: WireServer) -> None:
     server.route("/v1/models", document("[" * 100_000))
     server.always(stream(event(json.dumps({"choices": [{"delta": {"tool_calls": call_delta()}}]}))))
-    found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
+    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
     assert isinstance(found[-1], Diagnosis) and not found[-1].usable
 
 
 async def test_names_without_end_take_one_line(server: WireServer) -> None:
     server.models = ["x" * 5_000, "a\nb"]
     server.script([error(404, "The model `m` does not exist", code="model_not_found")])
-    found = [one async for one in examine(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
+    found = [one async for one in examine_endpoint(Endpoint(server.base_url, "m"), Profile(), retry=FAST)]
     (model,) = [one.detail for one in found if isinstance(one, EndpointCheck) and one.name == "model"]
     assert len(model) < 600 and "\n" not in model
     server.always(stream(chunk("Hi"), chunk(finish="x" * 5_000), DONE))

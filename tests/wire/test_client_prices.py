@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.config.config_tables import Price
-from app.config.settings import ConfigError, Settings, validated_value
-from app.llm.capabilities.model_list import price_for, with_cost
+from app.config.config_tables import PriceTable
+from app.config.settings import ConfigError, Settings, validate_value
+from app.llm.capabilities.model_list import add_cost, find_price
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
@@ -19,7 +19,7 @@ from tests.wire.replies import Turn, chunk, document, stream
 from tests.wire.server import WireServer
 from tests.wire.test_client_wishes import wishing
 
-DEAR = Price(input=1_000, output=10_000, cached=100, cache_write=2_000)
+DEAR = PriceTable(input=1_000, output=10_000, cached=100, cache_write=2_000)
 COUNTED = {"prompt_tokens": 100, "completion_tokens": 10, "prompt_tokens_details": {"cached_tokens": 60}}
 LISTED = {"id": "m", "pricing": {"prompt": "0.000002", "completion": "0.000008", "input_cache_read": "0.000001"}}
 
@@ -29,7 +29,7 @@ def answering(usage: dict[str, Any]) -> Any:
 
 
 async def usage_of(
-    server: WireServer, price: Price | None, *, wire: str = "chat", listed: bool = False, cache: Any = None
+    server: WireServer, price: PriceTable | None, *, wire: str = "chat", listed: bool = False, cache: Any = None
 ) -> Usage:
     """The usage of one response."""
     endpoint = Endpoint(server.base_url, "m", price=price)
@@ -108,19 +108,19 @@ async def test_a_list_that_has_no_price_per_token_teaches_none(server: WireServe
     )
 )
 def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at_the_dearest(usage: Usage) -> None:
-    cost = with_cost(usage, DEAR).cost
+    cost = add_cost(usage, DEAR).cost
     assert cost is not None
     tokens = usage.prompt_tokens + usage.completion_tokens
     assert 0 <= cost <= tokens * 10_000 / 1e6 + 1e-6
-    assert with_cost(usage, None) == usage
+    assert add_cost(usage, None) == usage
 
 
 def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> None:
-    one, other = Price(input=1, output=1), Price(input=2, output=2)
+    one, other = PriceTable(input=1, output=1), PriceTable(input=2, output=2)
     prices = {"*": other, "claude-*": one, "m[1m]": other}
-    assert price_for("claude-opus-4-8", prices) == one
-    assert price_for("m[1m]", prices) == other
-    assert price_for("x", {"claude-*": one}) is None
+    assert find_price("claude-opus-4-8", prices) == one
+    assert find_price("m[1m]", prices) == other
+    assert find_price("x", {"claude-*": one}) is None
     settings = Settings(base_url="http://localhost:1/v1", model="claude-opus-4-8", price=prices)
     assert endpoint_of(settings).price == one
 
@@ -128,7 +128,7 @@ def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> Non
 @pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])
 def test_a_price_that_is_none_is_told(price: Any) -> None:
     with pytest.raises(ConfigError, match=r"price\.m"):
-        validated_value("price", price)
+        validate_value("price", price)
 
 
 def test_a_price_in_the_profile_is_checked_as_one() -> None:

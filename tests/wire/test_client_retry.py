@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
 from app.llm.values.profile import Profile
@@ -119,7 +119,7 @@ async def test_silence_before_the_first_token(server: WireServer) -> None:
 async def test_silence_ends_an_exchange_and_says_what_was_waited_for(server: WireServer) -> None:
     server.always(stream(STALL))
     endpoint, timeouts = Endpoint(server.base_url, "test-model"), Timeouts(first=0.02)
-    transport = Transport(endpoint, timeouts, FailureReader(endpoint))
+    transport = Transport(endpoint, timeouts, FailureDescriber(endpoint))
     await transport.wait_until_ready()
     exchange = transport.exchange(wire_for(Profile()), {}, ProgressTimeout(timeouts, closing=False))
     with pytest.raises(AttemptFailed, match=r"sent nothing for 0.02 s while waiting for its first token"):

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine
+from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
@@ -30,7 +30,7 @@ def asking(*more: Item, closing: bool = False) -> Any:
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.written(items, wire.fitted(profile))
+        messages, system = wire.write_messages(items, wire.fit_profile(profile))
         return Payload(messages, TOOLS, "none" if closing else None, system=system)
 
     return build
@@ -81,7 +81,7 @@ async def talks(server: WireServer) -> AsyncIterator[list[Talk]]:
 )
 def test_the_address_tells_the_wire(base_url: str, wire: str, path: str) -> None:
     profile = resolve_profile(base_url, "m")
-    assert (profile.wire, wire_for(profile).path(base_url)) == (wire, path)
+    assert (profile.wire, wire_for(profile).request_path(base_url)) == (wire, path)
 
 
 def test_the_user_has_the_last_word_and_anthropics_chat_layer_keeps_its_placement() -> None:
@@ -366,7 +366,7 @@ async def test_the_doctor_examines_each_wire_and_names_it(
     profile = resolve_profile(
         endpoint.base_url, "test-model", overrides={"wire": vendor.name, "mid_system": believed}
     )
-    *checks, diagnosis = [found async for found in examine(endpoint, profile, timeouts=BRISK)]
+    *checks, diagnosis = [found async for found in examine_endpoint(endpoint, profile, timeouts=BRISK)]
     assert isinstance(diagnosis, Diagnosis)
     found = {check.name: check for check in checks if isinstance(check, EndpointCheck)}
     assert {name: check.ok for name, check in found.items()} == dict.fromkeys(found, True)
@@ -384,9 +384,9 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
     ]
     calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
     turn = ModelTurn("Hi.", calls, OpaqueEcho(same_model=True, extras={"opaque_blocks": blocks}))
-    messages, _ = WIRES["responses"].written([UserText("x"), turn], Profile(wire="responses"))
+    messages, _ = WIRES["responses"].write_messages([UserText("x"), turn], Profile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
     # Reasoning that led to nothing is refused.
-    messages, _ = WIRES["responses"].written([UserText("x"), replace(turn, text=" ", calls=())], Profile())
+    messages, _ = WIRES["responses"].write_messages([UserText("x"), replace(turn, text=" ", calls=())], Profile())
     assert [one["content"] for one in messages] == ["x"]

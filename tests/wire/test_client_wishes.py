@@ -30,7 +30,7 @@ def wishing(
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.written(items, wire.fitted(profile))
+        messages, system = wire.write_messages(items, wire.fit_profile(profile))
         return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
 
     return build
@@ -39,7 +39,7 @@ def wishing(
 def body_of(model: str, wire: str, build: Callable[[Profile], Payload]) -> dict[str, Any]:
     """The body, which is one that the vendor takes."""
     profile = Profile.model_validate({"wire": wire})
-    body = SentRequest(model, profile, build(profile)).body()
+    body = SentRequest(model, profile, build(profile)).make_body()
     if wire in VENDORS:
         assert VENDORS[wire].violations(body) == []
     return body

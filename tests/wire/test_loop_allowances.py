@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.agent.permission_requests import Allowances
+from app.agent.permission_requests import GrantedPermissions
 from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
-from app.conversation.payload.projection import KeptProjection
+from app.conversation.payload.projection import CachedProjection
 from app.tools.base.command_forms import CommandForm
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from tests.oracles.reading import misplaced
@@ -36,7 +36,7 @@ class User:
         if isinstance(update, ConfirmationRequested):
             self.asked.append(update.confirmation.detail)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-            self._on.session.confirm(update.key, answer)
+            self._on.session.answer_confirmation(update.key, answer)
 
 
 async def run(on: Bench, *commands: str) -> None:
@@ -73,9 +73,9 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
 
 async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
-    allowances = Allowances()
+    allowances = GrantedPermissions()
     await allowances.remember(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
-    assert await allowances.covering(asked) == ""
+    assert await allowances.describe_covering(asked) == ""
 
 
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def deny(on: Bench, kind: str, *words: str) -> None:
         if isinstance(update, ConfirmationRequested):
             denied = update.confirmation.kind == kind
             answer = ConfirmationAnswer(allowed=not denied, feedback=left.pop(0) if denied else "")
-            on.session.confirm(update.key, answer)
+            on.session.answer_confirmation(update.key, answer)
 
     on.session.subscribe(answer)
 
@@ -269,7 +269,7 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
 
     def answer(update: Update) -> None:
         if isinstance(update, ConfirmationRequested):
-            on.session.confirm(update.key, ConfirmationAnswer(allowed=False, feedback=WORDS))
+            on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=False, feedback=WORDS))
             on.session.interrupt()
             asked.set()
 
@@ -308,7 +308,7 @@ async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench)
     for events in kept:
         events[:] = [as_before(event) for event in events]
     # As after a start: nothing of an earlier request is kept.
-    on.session.context.project = KeptProjection().project
+    on.session.context.project = CachedProjection().project
     server.say("And?")
     await on.say("And?")
     assert heard(server.last, WORDS.strip()) == ["tool"]

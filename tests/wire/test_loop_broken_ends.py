@@ -143,7 +143,7 @@ async def test_a_turn_that_a_defect_ends_is_over(server: WireServer, tmp_path: P
         server.always(Turn("Hello."))
         on.session.subscribe(Breaks(1))
         await on.say("Hi")
-        assert on.stopped == "failed" and not on.session.busy
+        assert on.stopped == "failed" and not on.session.is_busy
         (end,) = [event for event in on.events if isinstance(event, TurnEnded)]
         assert end.message == "The turn ended early: the screen has gone"
         await on.say("And now?")
@@ -165,7 +165,7 @@ async def test_feedback_is_not_looped(server: WireServer, tmp_path: Path, monkey
         await on.session.deny("P1", feedback="Not like this")
         async with asyncio.timeout(20):
             await on.session.wait_until_idle()
-        assert on.stopped == "failed" and on.session.has_unheard_feedback
+        assert on.stopped == "failed" and on.session.has_undelivered_feedback
         assert sum(isinstance(event, TurnStarted) for event in on.events) == 2
 
 

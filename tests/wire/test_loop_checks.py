@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import Recorded, Update
+from app.agent.updates import EventRecorded, Update
 from app.config.settings import CheckTable
 from app.conversation.events import (
     Answer,
@@ -78,7 +78,7 @@ async def test_an_answer_during_the_checks_waits_for_them(server: WireServer, tm
         early: list[asyncio.Task[None]] = []
 
         def answer(update: Update) -> None:
-            if isinstance(update, Recorded) and isinstance(update.event, Question):
+            if isinstance(update, EventRecorded) and isinstance(update.event, Question):
                 early.append(asyncio.create_task(on.session.answer("Both")))
 
         on.session.subscribe(answer)

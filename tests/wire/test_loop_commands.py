@@ -23,7 +23,7 @@ from tests.wire.server import WireServer
 def allow_everything(on: Bench) -> None:
     def answer(update: Update) -> None:
         if isinstance(update, ConfirmationRequested):
-            on.session.confirm(update.key, ConfirmationAnswer(allowed=True))
+            on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))
 
     on.session.subscribe(answer)
 
@@ -143,7 +143,7 @@ async def test_very_many_changes_are_staged_on_demand(server: WireServer, tmp_pa
             if isinstance(update, ConfirmationRequested):
                 asked.append(update.confirmation.title)
                 allowed = update.confirmation.kind == "command" or kept
-                on.session.confirm(update.key, ConfirmationAnswer(allowed=allowed))
+                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=allowed))
 
         on.session.subscribe(answer)
         server.turn(calls=[("run_command", {"command": "for i in $(seq 501); do echo $i > f$i; done"})])
@@ -165,7 +165,7 @@ async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_p
         def answer(update: Update) -> None:
             if isinstance(update, ConfirmationRequested):
                 asked.append(update.confirmation)
-                on.session.confirm(update.key, ConfirmationAnswer(allowed=True))
+                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))
 
         on.session.subscribe(answer)
         before = (on.root / "large.txt").read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ConfirmationRequested, PhaseChanged, Recorded, TextStreamed, Update
+from app.agent.updates import ConfirmationRequested, EventRecorded, PhaseChanged, TextStreamed, Update
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -282,7 +282,7 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
             case "tool runs":
                 await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
                 key = next(update.key for update in on.updates if isinstance(update, ConfirmationRequested))
-                on.session.confirm(key, ConfirmationAnswer(allowed=True))
+                on.session.answer_confirmation(key, ConfirmationAnswer(allowed=True))
                 await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
             case "edit asks":
                 await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
@@ -448,7 +448,7 @@ async def test_feedback_before_an_interruption_starts_no_turn_after_it(server: W
         on.session.interrupt()
         answer_now.set()
         await on.session.wait_until_idle()
-        assert len(server.requests) == 2 and on.session.has_unheard_feedback
+        assert len(server.requests) == 2 and on.session.has_undelivered_feedback
         await on.say("Go on")
         assert of_role(server.last, "user")[-1] == f"{FEEDBACK}\n\nGo on"
         on.check()
@@ -511,7 +511,7 @@ async def test_a_question_outlives_an_interruption(server: WireServer, tmp_path:
     async with bench(server, tmp_path) as on:
 
         def interrupt(update: Update) -> None:
-            if isinstance(update, Recorded) and isinstance(update.event, Question):
+            if isinstance(update, EventRecorded) and isinstance(update.event, Question):
                 on.session.interrupt()
 
         on.session.subscribe(interrupt)
@@ -531,7 +531,7 @@ async def test_an_interruption_before_the_tools_runs_none_of_them(server: WireSe
     async with bench(server, tmp_path) as on:
 
         def interrupt(update: Update) -> None:
-            if isinstance(update, Recorded) and isinstance(update.event, AssistantMessage):
+            if isinstance(update, EventRecorded) and isinstance(update.event, AssistantMessage):
                 on.session.interrupt()
 
         on.session.subscribe(interrupt)

@@ -10,7 +10,7 @@ import pytest
 from app.agent.executor import CallRecorder, Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
-from app.agent.updates import CommandOutput, ConfirmationRequested, Recorded
+from app.agent.updates import CommandOutput, ConfirmationRequested, EventRecorded
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -135,7 +135,7 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
         server.turn(calls=[edit()])
 
         def interrupt(update: object) -> None:
-            if isinstance(update, Recorded) and isinstance(update.event, ToolStarted):
+            if isinstance(update, EventRecorded) and isinstance(update.event, ToolStarted):
                 on.session.interrupt()
 
         on.session.subscribe(interrupt)
@@ -247,7 +247,7 @@ async def test_no_check_runs_on_a_step_that_stages_nothing(
 
 async def test_an_invalid_cut_question_is_not_asked(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        (result,) = executor(on).cut_off_results(response(("ask_user", {"text": "Which?"})).calls)
+        (result,) = executor(on).truncated_call_results(response(("ask_user", {"text": "Which?"})).calls)
         assert isinstance(result, ToolResult) and result.outcome is CallOutcome.INVALID
 
 
@@ -262,7 +262,7 @@ class CountingSink:
         first, self.last = self.last + 1, self.last + len(events)
         return [event.model_copy(update={"id": number}) for number, event in enumerate(events, first)]
 
-    async def since(self, after: int) -> Sequence[Event]:
+    async def read_after(self, after: int) -> Sequence[Event]:
         return ()
 
 

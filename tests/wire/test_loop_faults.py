@@ -70,8 +70,8 @@ class Disk:
         self._writes()
         return await self._sink.append(events, after)
 
-    async def since(self, after: int) -> Sequence[Event]:
-        return await self._sink.since(after)
+    async def read_after(self, after: int) -> Sequence[Event]:
+        return await self._sink.read_after(after)
 
 
 class Model:
@@ -187,7 +187,7 @@ class Play:
     async def ask_aside(self) -> None:
         """A side question, beside the turn that runs."""
         waiting = self.on.runtime.service.pending()
-        if waiting and not self.session.aside.is_awaited(place := place_of(waiting[-1])):
+        if waiting and not self.session.aside.is_answer_awaited(place := place_of(waiting[-1])):
             await self.session.aside.ask(place, "Why?")
 
     def check(self) -> None:

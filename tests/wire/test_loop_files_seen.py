@@ -47,12 +47,12 @@ async def told(on: Bench, server: WireServer) -> str:
 
 
 async def approve(on: Bench) -> None:
-    await on.session.disk_changed([PATH])
+    await on.session.rebase_after_disk_change([PATH])
     await on.session.approve("P1")
 
 
 async def approve_a_part(on: Bench) -> None:
-    await on.session.disk_changed([PATH])
+    await on.session.rebase_after_disk_change([PATH])
     await on.session.approve("P1", ["1"])
 
 
@@ -81,7 +81,7 @@ async def deny_and_reopen(on: Bench) -> None:
 
 
 async def wait(on: Bench) -> None:
-    await on.session.disk_changed([PATH])
+    await on.session.rebase_after_disk_change([PATH])
 
 
 DECISIONS: list[Steps] = [

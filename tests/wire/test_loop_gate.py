@@ -55,7 +55,7 @@ async def test_the_gate_ends_within_one_request(server: WireServer, tmp_path: Pa
         staged = [event for event in on.events if isinstance(event, ProposalStaged)]
         assert len(staged) == 1
         assert on.file == FILE
-        assert not on.session.busy
+        assert not on.session.is_busy
         assert on.stopped in ("staged", "refused")
         assert on.session.gate.is_closed
         answered = [request for request in server.requests if request.closing or request.number > 0]
@@ -138,7 +138,7 @@ async def test_a_changed_policy_is_in_prompt_and_results(server: WireServer, tmp
         server.say("Hello.")
         await on.say("Hello")
         assert "Once an edit is staged, stop" in of_role(server.last, "system")[0]
-        on.session.set_policy(GatePolicy("chain", 2))
+        on.session.set_gate_policy(GatePolicy("chain", 2))
         eager(server)
         await on.say("Be less formal")
         assert "up to 2 steps" in of_role(server.last, "system")[0]

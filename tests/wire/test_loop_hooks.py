@@ -68,7 +68,7 @@ async def test_each_process_runs_its_hooks(tmp_path: Path, home: Path, hosted: H
     hosted.open_session.runtime.reload()
     server.turn(calls=[edit()])
     await hosted.session.send("Go")
-    await hosted.until(lambda: bool(hosted.session.log.events) and not hosted.session.busy)
+    await hosted.until(lambda: bool(hosted.session.log.events) and not hosted.session.is_busy)
     await hosted.other("approve", "P1")
     await hosted.until(lambda: any(event.type == "proposal_decided" for event in hosted.session.log.events))
     hosted.open_session.runtime.hook_dispatcher.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import Phase, Recorded, SessionFailed, Update
+from app.agent.updates import EventRecorded, Phase, SessionFailed, Update
 from app.conversation.events import AssistantMessage, Notice, TurnEnded, UserMessage
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
@@ -54,7 +54,7 @@ async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, tmp_
         server.model(lose)
         await on.say("Do it")
         (said,) = failures(on)
-        assert said.startswith("The turn ended early: ") and not on.session.busy
+        assert said.startswith("The turn ended early: ") and not on.session.is_busy
         rename(on, "lost", "events")
         server.model(lambda request: Turn("Done."))
         await on.say("Once more")
@@ -66,7 +66,7 @@ async def test_what_is_queued_stays_so_when_its_turn_cannot_begin(server: WireSe
     async with bench(server, tmp_path) as on:
 
         def lose(update: Update) -> None:
-            if isinstance(update, Recorded) and isinstance(update.event, TurnEnded):
+            if isinstance(update, EventRecorded) and isinstance(update.event, TurnEnded):
                 leave()
                 rename(on, "events", "lost")
 

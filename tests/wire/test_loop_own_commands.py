@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from app.conversation.events import CallOutcome, Compacted, Invocation, ToolResult, UserMessage
+from app.conversation.events import CallOutcome, CommandInvocation, Compacted, ToolResult, UserMessage
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import STALL, Call, Turn, chunk, stream
 from tests.wire.server import Request, WireServer
 
-REVIEW = Invocation(typed="/review greet.py", model="bigger", effort="high")
+REVIEW = CommandInvocation(typed="/review greet.py", model="bigger", effort="high")
 
 
 async def test_model_and_effort_hold_for_one_turn(tmp_path: Path, server: WireServer) -> None:

@@ -141,7 +141,7 @@ async def test_many_turns_with_random_faults(
         kept: list[float] = []
         for turn in range(1, turns + 1):
             await act(on, source)
-            assert not on.session.busy
+            assert not on.session.is_busy
             on.check()
             on.updates.clear()
             server.requests.clear()
@@ -159,4 +159,4 @@ async def test_many_turns_with_random_faults(
 
 def _allow(session: Session, update: Update) -> None:
     if isinstance(update, ConfirmationRequested):
-        session.confirm(update.key, ConfirmationAnswer(allowed=True))
+        session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))

@@ -54,7 +54,7 @@ async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, t
         def answer(update: Update) -> None:
             if isinstance(update, ConfirmationRequested):
                 asked.append(time.time())
-                on.session.confirm(update.key, ConfirmationAnswer(allowed=False))
+                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=False))
 
         on.session.subscribe(answer)
         server.turn(calls=[("run_command", {"command": "true"})])

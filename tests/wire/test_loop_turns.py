@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.agent.session import Session
-from app.agent.updates import Recorded, Update
+from app.agent.updates import EventRecorded, Update
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -32,7 +32,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import EventSink
-from app.conversation.payload.projection import KeptProjection
+from app.conversation.payload.projection import CachedProjection
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.values.models import ProposalState
@@ -80,7 +80,7 @@ class Model:
         """Nothing ever waits."""
 
     @contextlib.asynccontextmanager
-    async def isolated(self) -> AsyncIterator["Model"]:
+    async def open_isolated(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
 
@@ -232,7 +232,7 @@ async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenW
     assert _causes(session) == ["message", "message"]
     await session.answer("a")
     await session.wait_until_idle()
-    assert _causes(session) == ["message", "message", "answer"] and not session.has_unheard_feedback
+    assert _causes(session) == ["message", "message", "answer"] and not session.has_undelivered_feedback
     await session.close()
 
 
@@ -242,7 +242,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: Open
     early: list[asyncio.Task[None]] = []
 
     def answer_as_it_is_asked(update: Update) -> None:
-        if isinstance(update, Recorded) and isinstance(update.event, Question):
+        if isinstance(update, EventRecorded) and isinstance(update.event, Question):
             saying = session.answer("a", update.event.call) if by == "a key" else session.send("a")
             early.append(asyncio.create_task(saying))
 
@@ -269,7 +269,7 @@ async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWork
     model = Model([])
     looker = open_session(runtime, model, runtime.sessions.get(session.id))
     assert looker.is_follower and looker.queue == ("queued",)
-    assert looker.interrupt() == looker.take_back() == () and looker.queue == ("queued",)
+    assert looker.interrupt() == looker.take_back_queue() == () and looker.queue == ("queued",)
     await session.answer("a")
     await session.wait_until_idle()
     await looker.catch_up()
@@ -333,7 +333,7 @@ async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(run
     late: list[asyncio.Task[None]] = []
 
     def say_as_the_end_is_written(update: Update) -> None:
-        if isinstance(update, Recorded) and isinstance(update.event, AssistantMessage) and not late:
+        if isinstance(update, EventRecorded) and isinstance(update.event, AssistantMessage) and not late:
             late.append(asyncio.create_task(session.send("One more thing")))
 
     session.subscribe(say_as_the_end_is_written)
@@ -370,8 +370,8 @@ async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: OpenW
     record = runtime.sessions.get(session.id)
     await session.close()
     again = open_session(runtime, Model([]), record)
-    assert again.take_back() == ("queued",), "nobody said that it is kept elsewhere"
-    await again.confirm_taken()
+    assert again.take_back_queue() == ("queued",), "nobody said that it is kept elsewhere"
+    await again.confirm_queue_taken()
     await again.close()
     last = open_session(runtime, Model([]), record)
     assert last.queue == ()
@@ -389,8 +389,8 @@ class SlowDisk:
         await self._meanwhile(events)
         return await self._sink.append(events, after)
 
-    async def since(self, after: int) -> Sequence[Event]:
-        return await self._sink.since(after)
+    async def read_after(self, after: int) -> Sequence[Event]:
+        return await self._sink.read_after(after)
 
 
 async def denied_during(on: Bench, kind: type[Event]) -> Session:
@@ -422,7 +422,7 @@ async def test_feedback_on_its_way_to_the_log_is_in_the_next_request(server: Wir
         session = await denied_during(on, ToolResult)
         await session.send("Read it")
         await session.wait_until_idle()
-        assert not session.has_unheard_feedback
+        assert not session.has_undelivered_feedback
         assert "Not like\nthis" in of_role(server.requests[3], "user")[-1]
         assert sum("Not like\nthis" in text for text in of_role(server.last, "user")) == 1
         on.check()
@@ -439,7 +439,7 @@ async def test_feedback_during_recording_is_in_the_next_request(server: WireServ
         await session.send("Hi")
         await session.wait_until_idle()
         carrying = [any("Not like\nthis" in text for text in of_role(one, "user")) for one in server.requests]
-        assert carrying == [False, False, False, True] and not session.has_unheard_feedback
+        assert carrying == [False, False, False, True] and not session.has_undelivered_feedback
         on.check()
 
 
@@ -447,13 +447,13 @@ async def test_payloads_use_a_thread(server: WireServer, tmp_path: Path, monkeyp
     """Of a long history it takes half a second, in which no key would be dealt with."""
     made_on: list[threading.Thread] = []
 
-    whole = KeptProjection.project
+    whole = CachedProjection.project
 
     def watched(*given: Any) -> Any:
         made_on.append(threading.current_thread())
         return whole(*given)
 
-    monkeypatch.setattr(KeptProjection, "project", watched)
+    monkeypatch.setattr(CachedProjection, "project", watched)
     async with bench(server, tmp_path) as on:
         server.turn(calls=[edit()])
         server.say("Have a look.")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, TextStreamed
-from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, side_exchanges
-from app.conversation.markdown_export import markdown_record
+from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, collect_side_exchanges
+from app.conversation.markdown_export import export_markdown
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from tests.waiting import until
@@ -150,15 +150,15 @@ async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_la
         assert [text for role, text in said if role == "user"][-2:] == ["what is it?", "who calls it?"]
         assert [text for role, text in said if role == "assistant"][-1] == "It greets."
         later.check()
-        again = side_exchanges(later.runtime.sessions.side_questions(proposal.id))
-        assert [(one.question.text, one.answered) for one in again] == [
+        again = collect_side_exchanges(later.runtime.sessions.side_questions(proposal.id))
+        assert [(one.question.text, one.answer_text) for one in again] == [
             ("what is it?", "It greets."),
             ("who calls it?", "Nobody."),
         ]
-        record = markdown_record("t", "m", later.events, {})
+        record = export_markdown("t", "m", later.events, {})
         assert "who calls it?" in record and "Nobody." in record and "hunk 1 of P1 in greet.py" in record
         fork = later.runtime.sessions.fork(later.session.id)
-        assert len(side_exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id
+        assert len(collect_side_exchanges(later.runtime.sessions.side_questions(proposal.id))) == 2, fork.id
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ async def test_whatever_a_server_answers_is_one_line_and_nothing_is_sent_again(
         answer = await ask(on, proposal, "why?")
         assert (answer.state, len(server.requests) - before) == (state, 1)
         assert said in answer.note and "\n" not in answer.note
-        assert on.file == FILE and on.session.gate.is_closed and not on.session.busy
+        assert on.file == FILE and on.session.gate.is_closed and not on.session.is_busy
         assert [one.id for one in on.runtime.service.all()] == ["P1"]
         server.say("Because.")
         assert (await ask(on, proposal, "why?")).text == "Because."
@@ -315,16 +315,16 @@ async def test_it_runs_beside_a_turn(server: WireServer, tmp_path: Path, monkeyp
             await on.session.aside.ask(place_of(proposal), "again?")
         assert on.session.aside.stop(uid)
         await on.session.aside.wait_until_idle()
-        assert on.session.busy, "the turn goes on"
+        assert on.session.is_busy, "the turn goes on"
         answer = next(event for event in on.events if isinstance(event, SideAnswer))
         assert (answer.state, answer.text) == ("interrupted", "So far")
         await on.session.aside.ask(place_of(proposal), "why then?")
         await until(lambda: sum(isinstance(one, SideStreamed) for one in on.updates) == 2)
         on.session.interrupt()
         await turn
-        assert on.stopped == "aborted" and on.session.aside.is_awaited(place_of(proposal))
+        assert on.stopped == "aborted" and on.session.aside.is_answer_awaited(place_of(proposal))
         await on.session.close()
-        assert not on.session.aside.is_awaited(place_of(proposal)), (
+        assert not on.session.aside.is_answer_awaited(place_of(proposal)), (
             "what is out ends with the session, and is recorded"
         )
         assert [event.state for event in on.events if isinstance(event, SideAnswer)] == ["interrupted", "interrupted"]
@@ -352,7 +352,7 @@ async def test_secrets_are_not_sent(server: WireServer, tmp_path: Path, monkeypa
         with pytest.raises(ProposalError, match="looks like a secret"):
             await on.session.aside.ask(place_of(proposal), "what is it?")
         assert not server.requests and not [one for one in on.events if isinstance(one, SideQuestion)]
-        assert not on.session.aside.is_awaited(place_of(proposal))
+        assert not on.session.aside.is_answer_awaited(place_of(proposal))
 
 
 async def test_a_link_out_is_no_leak(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +390,7 @@ async def test_an_unkept_answer_goes(server: WireServer, tmp_path: Path, monkeyp
         await on.session.aside.wait_until_idle()
         assert SideDiscarded(uid, over=True) in on.updates
         (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
-        assert "could not be kept" in failed and not on.session.aside.is_awaited(place)
+        assert "could not be kept" in failed and not on.session.aside.is_answer_awaited(place)
 
 
 async def test_a_leaked_call_is_ignored(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,5 +414,5 @@ async def test_an_onlooker_can_ask(server: WireServer, tmp_path: Path, monkeypat
                 "the same conversation, and the question"
             )
         await on.session.catch_up()
-        assert [one.answered for one in side_exchanges(on.events)] == ["Because."]
-        assert on.session.gate.is_closed and not on.session.busy
+        assert [one.answer_text for one in collect_side_exchanges(on.events)] == ["Because."]
+        assert on.session.gate.is_closed and not on.session.is_busy

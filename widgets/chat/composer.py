@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
-from app.keys.actions import bindings, slash_call
+from app.keys.actions import make_bindings, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
 from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
 from widgets.chat.path_index import PathIndex
@@ -44,7 +44,7 @@ class Composer(Column):
         more_commands: There may be others, which `set_commands` will tell of.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("composer")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("composer")]
     DEFAULT_CSS = """
     Composer {
         height: auto;
@@ -259,7 +259,7 @@ class Composer(Column):
             if not taken and self.editor.is_quiet:
                 self.post_message(self.NothingEntered())
             return
-        if self._commands and (called := slash_call(text)):
+        if self._commands and (called := parse_slash_command(text)):
             name, argument = called
             if not self._knows(name):
                 self.post_message(self.UnknownCommand(name))

@@ -12,7 +12,7 @@ from textual import events, on
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
-from app.images.mentions import Mention, find_mentions, format_mention, pasted_paths
+from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from widgets.common.input_order import JoinedKey, input_arrival
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class DroppedImages:
 
     async def mention_text(self, pasted: str) -> str:
         """Return the text to insert for a paste: mentions if it consists of image paths, else the paste itself."""
-        if self.find is None or not any(pasted_paths(pasted)):
+        if self.find is None or not any(possible_pasted_paths(pasted)):
             return pasted
         found: Sequence[Mention] = ()
         with contextlib.suppress(TimeoutError):

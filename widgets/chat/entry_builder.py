@@ -8,8 +8,8 @@ from app.agent.updates import (
     CommandOutput,
     ConfirmationRequested,
     ConfirmationResolved,
+    EventRecorded,
     ReasoningStreamed,
-    Recorded,
     SessionFailed,
     StreamDiscarded,
     TextStreamed,
@@ -121,7 +121,7 @@ class EntryBuilder:
     def update(self, update: SessionUpdate) -> list[Change]:
         """The changes of one update of a running session; text that streams in comes back whole in its entry."""
         match update:
-            case Recorded(event):
+            case EventRecorded(event):
                 return self.event(event)
             case TextStreamed(text):
                 ended = self._end_reasoning()

@@ -15,7 +15,7 @@ from heapq import nsmallest
 from itertools import groupby, islice
 from typing import NamedTuple
 
-from app.concurrency import give_way
+from app.concurrency import yield_to_event_loop
 
 LIMIT = 50
 """Matches that are kept."""
@@ -199,7 +199,7 @@ def _blocks_of(paths: Iterable[str]) -> Iterator[_Block]:
     paths = iter(paths)
     gathered: list[str] = []
     while piece := list(islice(paths, _PIECE)):
-        give_way()
+        yield_to_event_loop()
         gathered += piece
         if len(gathered) >= _BLOCK:
             yield _block(gathered)
@@ -256,7 +256,7 @@ class _Search:
                 tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
         for tier in sorted(tiers):
             for number, block in enumerate(self._blocks):
-                give_way()
+                yield_to_event_loop()
                 if self._given_up():
                     raise SearchCancelled
                 if self._best.longest is None or block.shortest < self._best.longest:

@@ -140,7 +140,7 @@ class InputOrder:
         return self._event is not None
 
     @property
-    def is_joined(self) -> bool:
+    def is_key_joined(self) -> bool:
         """Return whether the current input is a key that arrived with other characters."""
         return isinstance(self._event, JoinedKey)
 
@@ -237,7 +237,7 @@ def input_arrival(app: App[Any]) -> float:
 
 def is_joined_input(app: App[Any]) -> bool:
     """Return whether the key that the app is handling arrived with other characters."""
-    return isinstance(app, OrderedApp) and app.input.is_joined
+    return isinstance(app, OrderedApp) and app.input.is_key_joined
 
 
 async def after_input_painted(app: App[Any]) -> None:

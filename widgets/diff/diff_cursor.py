@@ -92,7 +92,7 @@ class DiffCursor:
     def row(self) -> Row | None:
         """Return the row under the cursor."""
         rows = self._sheet.rows
-        return rows.row(self.number) if self.number < rows.rows else None
+        return rows.row_at(self.number) if self.number < rows.rows else None
 
     @property
     def file(self) -> int:
@@ -132,7 +132,7 @@ class DiffCursor:
     def next_line(self) -> LineRow | None:
         """Return the first line of a file at or below the cursor."""
         rows = self._sheet.rows
-        below = map(rows.row, range(self.number, min(rows.rows, self.number + _NO_LINES)))
+        below = map(rows.row_at, range(self.number, min(rows.rows, self.number + _NO_LINES)))
         return next((row for row in below if isinstance(row, LineRow)), None)
 
     # Where it goes

@@ -114,10 +114,10 @@ class DiffLayout:
         """Return the number of terminal lines."""
         return self._lines[-1]
 
-    def row(self, number: int) -> Row:
+    def row_at(self, number: int) -> Row:
         """Return a row by its number. Raises `IndexError`."""
         index = self.segment_of(number)
-        return self.segments[index].row(number - self._rows[index])
+        return self.segments[index].row_at(number - self._rows[index])
 
     def nearest(self, number: int) -> int:
         """Return the existing row number nearest to a number."""
@@ -136,10 +136,10 @@ class DiffLayout:
         index = bisect_right(self._lines, line) - 1
         segment, inner = self.segments[index], line - self._lines[index]
         if segment.heights is None:
-            return RowPart(self._rows[index] + inner, segment.row(inner), 0)
+            return RowPart(self._rows[index] + inner, segment.row_at(inner), 0)
         number = bisect_right(segment.heights, inner)
         above = segment.heights[number - 1] if number else 0
-        return RowPart(self._rows[index] + number, segment.row(number), inner - above)
+        return RowPart(self._rows[index] + number, segment.row_at(number), inner - above)
 
     def line_of(self, number: int) -> int:
         """Return the first terminal line of a row."""

@@ -146,7 +146,7 @@ class Segment:
         """Return the lines of source that it shows, of the old and the new text; context counts as new."""
         return range(0), range(0)
 
-    def row(self, number: int) -> Row:
+    def row_at(self, number: int) -> Row:
         """Return a row by its number in the segment."""
         raise NotImplementedError
 
@@ -160,7 +160,7 @@ class Segment:
 
     def wrap(self, measure: Callable[[Row], int]) -> None:
         """Let rows take the number of terminal lines that `measure` returns."""
-        self.heights = list(accumulate(measure(self.row(number)) for number in range(self.rows)))
+        self.heights = list(accumulate(measure(self.row_at(number)) for number in range(self.rows)))
         if self.heights and self.heights[-1] == self.rows:
             self.heights = None
 
@@ -175,7 +175,7 @@ class SingleSegment(Segment):
         self.content = content
         self.new_start = new_start
 
-    def row(self, number: int) -> Row:
+    def row_at(self, number: int) -> Row:
         return self.content
 
 
@@ -195,7 +195,7 @@ class ContextSegment(Segment):
     def lines(self) -> tuple[range, range]:
         return range(0), range(self.new_start, self.new_start + self.rows)
 
-    def row(self, number: int) -> LineRow:
+    def row_at(self, number: int) -> LineRow:
         return LineRow(self.file, self.old_start + number, self.new_start + number, None, number)
 
     def find(self, side: Side, line: int) -> int | None:
@@ -232,7 +232,7 @@ class UnifiedSegment(Segment):
             range(self.new_start + max(0, first - old), self.new_start + max(0, last - old)),
         )
 
-    def row(self, number: int) -> LineRow:
+    def row_at(self, number: int) -> LineRow:
         number += self.offset
         if number < self.old_count:
             return LineRow(self.file, self.old_start + number, None, self.hunk, self.above + number)
@@ -286,7 +286,7 @@ class SplitSegment(Segment):
             range(self.new_start + min(first, self.new_count), self.new_start + min(last, self.new_count)),
         )
 
-    def row(self, number: int) -> LineRow:
+    def row_at(self, number: int) -> LineRow:
         number += self.offset
         old: int | None
         new: int | None

@@ -13,7 +13,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.keys.actions import bindings
+from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import line_of
 from app.review.seen import SeenLines
@@ -65,7 +65,7 @@ class DiffView(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     DEFAULT_CSS = DIFF_CSS
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("diff")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("diff")]
 
     class ViewMoved(_LatestMessage):
         """The cursor, the scroll position, the layout or the search result has changed."""
@@ -442,7 +442,7 @@ class DiffView(ScrollView, can_focus=True):
         if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
             self.show_spaces(hit.line.file, hit.hunk)
         row = self.cursor.find(hit.row)
-        shown = None if row is None else self.rows.row(row)
+        shown = None if row is None else self.rows.row_at(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
             hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
             self.reshape(
@@ -661,7 +661,7 @@ class DiffView(ScrollView, can_focus=True):
         if under is None or event.button != MAIN_BUTTON or under != self._under(event):
             return
         number, on_state = under
-        row = self.rows.row(number)
+        row = self.rows.row_at(number)
         is_line = isinstance(row, LineRow)
         if event.chain > 1 and is_line and not on_state:
             self._select(event)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.text.line_comparison import (
     are_similar,
     changed_words,
@@ -96,7 +96,7 @@ def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
 def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
     """Every removed or added line."""
     found: list[_Changed] = []
-    for file, diff in enumerate(giving_way(diffs)):
+    for file, diff in enumerate(iterate_cooperatively(diffs)):
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             found += (

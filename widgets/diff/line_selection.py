@@ -167,13 +167,13 @@ class LineSelection:
         """The changed lines, of one file, that are picked by key, or else lie in a selection."""
         sheet = self._sheet
         rows = self.lit or self._rows_in(selection)
-        file = self._cursor.file if self.lit else sheet.rows.row(rows[0]).file if rows else -1
+        file = self._cursor.file if self.lit else sheet.rows.row_at(rows[0]).file if rows else -1
         if sheet.versions or file < 0:
             return None
         change = sheet.diffs[file].change
         lines: dict[Side, set[int]] = {"old": set(), "new": set()}
         touched: dict[int, int] = {}
-        for row in map(sheet.rows.row, rows):
+        for row in map(sheet.rows.row_at, rows):
             if isinstance(row, LineRow) and row.file == file and row.hunk is not None:
                 touched[row.hunk] = touched.get(row.hunk, 0) + len(row.lines)
                 for side, line in row.lines:

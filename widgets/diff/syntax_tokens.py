@@ -12,7 +12,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.concurrency import give_way
+from app.concurrency import yield_to_event_loop
 from app.review.hunk_lines import Side
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
         name = _class_of(kind)
         for number, piece in enumerate(value.split("\n")):
             if number:
-                give_way()
+                yield_to_event_loop()
                 row, column = row + 1, 0
             end = column + len(piece)
             if piece and name:

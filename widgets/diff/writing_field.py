@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.keys.actions import bindings, in_scope
-from app.keys.keymap import keys_of
+from app.keys.actions import actions_in_scope, make_bindings
+from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 
@@ -28,7 +28,7 @@ async def _as_it_is(text: str) -> str:
 class WritingArea(TextArea):
     """A text area whose send and close keys belong to the field."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("writing")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("writing")]
 
     class SendPressed(Message):
         """The user wants to send the text."""
@@ -155,7 +155,7 @@ class WritingField(Vertical):
         """Set the function that returns the text to insert for a paste."""
         self.query_one(WritingArea).pasted = pasted
 
-    def set_keys(self, keys: Mapping[str, str]) -> None:
+    def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
         self.query_one(KeyHints).hints = self._hints(keys)
         self.query_one(KeyHints).refresh(layout=True)
@@ -163,8 +163,8 @@ class WritingField(Vertical):
     def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
         words = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
         return tuple(
-            KeyHint(keys_of(action, keys)[0], words[action.handler])
-            for action in in_scope("writing")
+            KeyHint(effective_keys(action, keys)[0], words[action.handler])
+            for action in actions_in_scope("writing")
             if action.handler in words
         )
 

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.visual import Padding, Visual
 from textual.widgets import Static
 
-from app.keys.actions import bindings
+from app.keys.actions import make_bindings
 from app.review.review_state import ReviewState
 from widgets.common.containers import Column
 from widgets.review.evidence_words import evidence_lines, reproduction_lines
@@ -43,7 +43,7 @@ class ReviewQueue(ScrollView, can_focus=True):
     """Takes the focus of the approvals; the cursor is on the item that is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("approval"),
+        *make_bindings("approval"),
         Binding("enter", "take", "Show", show=False),
         Binding("home", "move_to(0)", "First", show=False),
         Binding("end", "move_to(-1)", "Last", show=False),

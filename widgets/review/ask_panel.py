@@ -14,11 +14,18 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.agent.updates import Recorded, SideDiscarded, SideStreamed, SideUpdate
-from app.conversation.events import EventBase, SideAnswer, SideExchange, SideQuestion, ThreadAnchor, side_exchanges
+from app.agent.updates import EventRecorded, SideDiscarded, SideStreamed, SideUpdate
+from app.conversation.events import (
+    EventBase,
+    SideAnswer,
+    SideExchange,
+    SideQuestion,
+    ThreadAnchor,
+    collect_side_exchanges,
+)
 from app.conversation.token_totals import TokenTotals
-from app.keys.actions import bindings
-from app.keys.keymap import first_key
+from app.keys.actions import make_bindings
+from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, lines_of
 from app.review.review_state import ReviewState
@@ -52,7 +59,7 @@ class SideThreads:
 
     def load(self, events: Iterable[EventBase]) -> None:
         """Add stored questions of a proposal."""
-        for exchange in side_exchanges(events):
+        for exchange in collect_side_exchanges(events):
             known = self._known.get(exchange.question.uid)
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
@@ -60,11 +67,11 @@ class SideThreads:
     def take(self, update: SideUpdate) -> ThreadAnchor | None:
         """Handle an update; return the place of its question, if known."""
         match update:
-            case Recorded(event=SideQuestion() as question):
+            case EventRecorded(event=SideQuestion() as question):
                 self._known[question.uid] = SideExchange(question)
                 self._streamed[question.uid] = ""
                 return question.place
-            case Recorded(event=SideAnswer() as answer):
+            case EventRecorded(event=SideAnswer() as answer):
                 self._streamed.pop(answer.question, None)
                 return self._answered(answer)
             case SideStreamed(question=uid, text=text) if uid in self._streamed:
@@ -128,7 +135,7 @@ def answer_usage(answer: SideAnswer) -> str:
 
 def as_feedback(one: SideExchange) -> str:
     """Return a question and its answer as the user's words, with their authors named."""
-    quoted = "\n".join(f"> {line}".rstrip() for line in one.answered.splitlines())
+    quoted = "\n".join(f"> {line}".rstrip() for line in one.answer_text.splitlines())
     subject = one.question.subject
     return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"
 
@@ -165,7 +172,7 @@ class AskPanel(Column):
         preview: Says which diff is on the screen.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("asking")]
+    BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("asking")]
     DEFAULT_CSS = """
     AskPanel {
         display: none;
@@ -241,7 +248,7 @@ class AskPanel(Column):
         """Whether the user writes in it."""
         return self.is_open and self.screen.focused is self._editor
 
-    def set_keys(self, keys: Mapping[str, str]) -> None:
+    def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that are named, by action id."""
         self._keys = keys
         self._draw_title()
@@ -346,7 +353,7 @@ class AskPanel(Column):
         place = self.threads.take(update)
         if place is not None and self.topic is not None and self.topic.place == place:
             self._show_thread()
-        if isinstance(update, Recorded):
+        if isinstance(update, EventRecorded):
             self.show_marks()
 
     def _show_thread(self) -> None:
@@ -397,7 +404,7 @@ class AskPanel(Column):
         question = asked[-1].question
         about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
         more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
-        key = first_key("review.ask" if of_hunk else "diff.open", self._keys)
+        key = first_key_name("review.ask" if of_hunk else "diff.open", self._keys)
         return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
@@ -443,7 +450,7 @@ class AskPanel(Column):
         if not self.has_keys:
             keys = "Esc closes it"
         elif self._waits:
-            keys = f"{first_key('asking.close', self._keys)} stops the answer"
+            keys = f"{first_key_name('asking.close', self._keys)} stops the answer"
         about = safe_content(self.topic.words, "bold $text-accent")
         title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)

@@ -31,8 +31,8 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
         return []
     if found.why_not:
         return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
-    first, *counts = found.counted.split(", ")
-    loud = "$text-warning" if found.unheld else ""
+    first, *counts = found.count_verdicts.split(", ")
+    loud = "$text-warning" if found.unheld_hunks else ""
     said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
     progress = []
     if found.is_running:
@@ -41,9 +41,9 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
     chips = [chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
     if found.is_cut_short and not found.is_running:
         chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
-    if found.unheld and not found.is_running:
+    if found.unheld_hunks and not found.is_running:
         chips.append(chip(key, "send_findings", "as feedback", "$primary"))
-    ran = [safe_content(found.ran, QUIET)] if found.ran else []
+    ran = [safe_content(found.describe_tests_run, QUIET)] if found.describe_tests_run else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 

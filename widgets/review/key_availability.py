@@ -29,7 +29,7 @@ class GracePeriod:
         self.why = CHANGED
         """Why it is not open, and what to do, if it isn't."""
 
-    def watch(self, subject: Hashable) -> bool:
+    def set_subject(self, subject: Hashable) -> bool:
         """Set the subject of the next decision; return whether it is new."""
         if subject == self._subject:
             return False
@@ -183,7 +183,7 @@ def _has_findings(state: ReviewState) -> bool:
     """Return whether checks oppose the shown proposal, or no test notices a hunk of it or runs a line."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
     against = checked is not None and bool(checked.new_failures or checked.has_uncovered)
-    return against or (evidence is not None and bool(evidence.unheld))
+    return against or (evidence is not None and bool(evidence.unheld_hunks))
 
 
 def _has_something(action: str, state: ReviewState) -> bool:

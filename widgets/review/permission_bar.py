@@ -15,8 +15,8 @@ from textual.content import Content
 from textual.geometry import Region, Size
 from textual.strip import Strip
 
-from app.keys.actions import in_scope
-from app.keys.keymap import first_key, keys_of
+from app.keys.actions import actions_in_scope
+from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewState
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
@@ -110,7 +110,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         shown = self._shown
         self._elsewhere = shown is not None and self._is_beside() and self._review.shows_all_of(shown[0])
         form = None if shown is None else self._state.permissions.form(shown[0])
-        if self.guard.watch((shown, form, self._elsewhere)):
+        if self.guard.set_subject((shown, form, self._elsewhere)):
             self._forget()
             self.sight.lose()
         if (shown is not None) != bool(self.display):
@@ -182,7 +182,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         return len(wrap_words(shown[1].detail, max(2, self.content_size.width - 2))) > self._most_rows
 
     def _keys(self, key: str, asked: Confirmation, width: int) -> list[Content]:
-        review = first_key("app.focus_approvals", self._review.keymap)
+        review = first_key_name("app.focus_approvals", self._review.keymap)
         yes, no = _WORDS.get(asked.kind, ("allow once", "deny"))
         words = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
         if self._typed is not None:
@@ -211,7 +211,9 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         return [line.truncate(width, ellipsis=True) for line in lines]
 
     def _keys_of(self, action: str) -> Sequence[str]:
-        return keys_of(next(one for one in in_scope("review") if one.handler == action), self._review.keymap)
+        return effective_keys(
+            next(one for one in actions_in_scope("review") if one.handler == action), self._review.keymap
+        )
 
     def _can(self, action: str) -> bool:
         """Return whether an action answers the question."""

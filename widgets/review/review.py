@@ -13,12 +13,12 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_as_feedback
-from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
 from app.automation.reproduction import Reproduction
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.keys.actions import Action, bindings, in_scope
-from app.keys.keymap import key_name, keys_of
+from app.keys.actions import Action, actions_in_scope, make_bindings
+from app.keys.keymap import effective_keys, key_name
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -62,13 +62,13 @@ from widgets.review.review_wording import ACTION, question_line, safe_content
 from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
 from widgets.review.verdict_handler import VerdictHandler
 
-_GO_HERE = next(action for action in in_scope("app") if action.id == "app.focus_approvals")
+_GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
 _LEAST = Size(40, 12)
 """Of the terminal, below which nothing can be reviewed."""
 _A_LITTLE = 0.05
 """Seconds by which the look of the keys may lag behind their working again."""
-_OF_DIFF = frozenset(action.handler for action in in_scope("diff"))
+_OF_DIFF = frozenset(action.handler for action in actions_in_scope("diff"))
 _FIELD_CLOSED = "The field was closed just now. Press the key again."
 """Shown when the user types on after a field was closed: such a key decides nothing."""
 _UNTIL_SEEN = 1.0
@@ -85,8 +85,8 @@ class Review(Column):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
-        *bindings("review"),
-        *bindings("diff", through="in_diff"),
+        *make_bindings("review"),
+        *make_bindings("diff", through="in_diff"),
     ]
 
     DEFAULT_CSS: ClassVar[str] = """
@@ -153,7 +153,7 @@ class Review(Column):
         for field in self.query(WritingField):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
-            field.set_keys(self._keys)
+            field.override_keys(self._keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.pane.on_named_keys = self.refresh_bindings
         self.preview.show_current()
@@ -348,11 +348,11 @@ class Review(Column):
         if self.pane.is_passing:
             self.pane.show_outcome(safe_content(instead) if instead else None, passing=bool(instead))
 
-    def set_keys(self, keys: Mapping[str, str]) -> None:
+    def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
         for field in (*self.query(WritingField), self.asking):
-            field.set_keys(keys)
+            field.override_keys(keys)
         self.view.sheet.space_key = self.key_of("toggle_white_space")
         self.draw()
 
@@ -383,8 +383,8 @@ class Review(Column):
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.shows(proposal)
         chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
-        self.readiness.choice_guard.watch(item)
-        changed = self.readiness.guard.watch((item, shown, chosen, state.form, question))
+        self.readiness.choice_guard.set_subject(item)
+        changed = self.readiness.guard.set_subject((item, shown, chosen, state.form, question))
         if changed or not state.queue_position(state.current):
             self._dim_keys()
         if changed:
@@ -471,7 +471,7 @@ class Review(Column):
 
     def key_of(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
-        return self._first_key(next(item for item in in_scope("review", "diff") if item.handler == action))
+        return self._first_key(next(item for item in actions_in_scope("review", "diff") if item.handler == action))
 
     def keys_to(self, action: str) -> str:
         """Return the key of an action, after the one that leads here while the focus is elsewhere."""
@@ -482,7 +482,7 @@ class Review(Column):
         return self.keys_to(action) if action in _TAKE_BACK else self.key_of(action)
 
     def _first_key(self, action: Action) -> str:
-        return key_name(keys_of(action, self._keys)[0])
+        return key_name(effective_keys(action, self._keys)[0])
 
     @on(DiffView.CameOnScreen)
     @on(ReviewQueue.Turned)
@@ -524,8 +524,8 @@ class Review(Column):
     def has_effect(self, *names: str | None) -> bool:
         """Return whether a key, by any of its names, does something here now."""
         return any(
-            not {*names}.isdisjoint(keys_of(action, self._keys)) and self._is_live(action.handler)
-            for action in in_scope("app", "review", "diff", "files", "approval")
+            not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_live(action.handler)
+            for action in actions_in_scope("app", "review", "diff", "files", "approval")
         )
 
     def _is_live(self, action: str) -> bool:
@@ -595,7 +595,7 @@ class Review(Column):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
-        unheld = unheld_as_feedback(found, self.preview.diffs) if found is not None else ""
+        unheld = unheld_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
         uncovered = uncovered_as_feedback(checked) if checked is not None and not red else ""
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
@@ -998,7 +998,7 @@ class Review(Column):
     @on(AskPanel.FeedbackWanted)
     def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
         event.stop()
-        place, answered = event.place, [one for one in self.asking.threads.of(event.place) if one.answered]
+        place, answered = event.place, [one for one in self.asking.threads.of(event.place) if one.answer_text]
         proposal = self.state.get(place.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
             self.show_notice(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")

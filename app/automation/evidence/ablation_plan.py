@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.risk.edited_file import is_generated, is_prose, is_test, lock_source
 from app.proposals.risk.risk_reasons import find_test_names_in
 from app.proposals.text.hunks import has_effect
@@ -28,7 +28,7 @@ class HunkGroup:
     """How telling they are: reasons for attention in them, then changed lines."""
 
     @property
-    def ids(self) -> frozenset[str]:
+    def hunk_ids(self) -> frozenset[str]:
         """Return the ids of the hunks."""
         return frozenset(hunk.id for hunk in self.hunks)
 
@@ -42,7 +42,7 @@ class ChangedTests:
     tests: tuple[str, ...]
     """In Python whole ids, elsewhere names that are part of an id."""
 
-    def among(self, ids: Iterable[str]) -> tuple[str, ...]:
+    def filter_ids(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return those of the ids that are of these tests, cases of a parametrized one too."""
         return tuple(each for each in ids if any(self._is(each, test) for test in self.tests))
 
@@ -67,7 +67,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
     """
     groups: list[HunkGroup] = []
     tests: list[ChangedTests] = []
-    for diff in giving_way(diffs):
+    for diff in iterate_cooperatively(diffs):
         path = diff.change.path
         hunks = [
             hunk
@@ -87,7 +87,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
     return AblationPlan(tuple(groups), tuple(tests))
 
 
-def text_without(diff: FileDiff, hunks: Sequence[Hunk], out: Collection[str]) -> str:
+def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], out: Collection[str]) -> str:
     """Return the proposed text of a file, with all of these hunks but those that are `out`."""
     lines: list[str] = []
     at = 0
@@ -105,14 +105,14 @@ def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
     if not diff.change.path.endswith(".py") or sum(map(len, diff.new)) > _LARGEST:
         yield from ([hunk] for hunk in hunks if _holds_code(diff, hunk))
         return
-    whole = _parsed(text_without(diff, hunks, ()))
+    whole = _parsed(text_without_hunks(diff, hunks, ()))
     if whole is None:
         # It does not parse as it is: no hunk of it can be to blame.
         yield from ([hunk] for hunk in hunks)
         return
     joined: list[set[int]] = []
     for number, hunk in enumerate(hunks):
-        without = _parsed(text_without(diff, hunks, {hunk.id}))
+        without = _parsed(text_without_hunks(diff, hunks, {hunk.id}))
         if without == whole:
             continue
         members = {number} if without is not None else _standing_together(diff, hunks, number)
@@ -129,7 +129,7 @@ def _standing_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> se
     for reach in range(1, _NEIGHBOURS + 1):
         for first in range(max(0, number - reach), number + 1):
             members = {each for each in range(first, first + reach + 1) if each < len(hunks)}
-            if number in members and _parsed(text_without(diff, hunks, {hunks[each].id for each in members})):
+            if number in members and _parsed(text_without_hunks(diff, hunks, {hunks[each].id for each in members})):
                 return members
     return set(range(len(hunks)))
 

@@ -19,7 +19,7 @@ _STEPS = 100_000
 """Instructions of SQLite between two looks at the clock."""
 
 
-def recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -> tuple[frozenset[str], str]:
+def find_recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -> tuple[frozenset[str], str]:
     """Return the ids of the tests that ran some lines, and where that is recorded; both empty if nowhere.
 
     Where tests are known to have run the file but none of the lines, they are all returned: the lines may have moved.

@@ -1,13 +1,14 @@
 """Collects evidence when a check has passed or the user asks, and drops outdated evidence."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from app.automation.check_results import CheckState, ProposalChecks
 from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.evidence.relevant_tests import evidence_check
+from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
@@ -52,9 +53,11 @@ class EvidenceFollower:
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
-    def follow(self, proposals: Iterable[Proposal]) -> None:
+    def update_proposals(self, proposals: Iterable[Proposal]) -> None:
         """Take the current proposals: drop evidence about decided ones, and where the choice of hunks has changed."""
-        self._waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
+        for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
+            self._start(self._load(self._waiting[proposal_id]))
         for proposal_id, followed in list(self._followed.items()):
             proposal = self._waiting.get(proposal_id)
             if proposal is None:
@@ -62,7 +65,7 @@ class EvidenceFollower:
             elif (proposal.revision, self.chosen(proposal)) != (followed.revision, followed.chosen):
                 self._drop(proposal_id)
 
-    def begin_or_stop(self, proposal_id: str) -> str:
+    def start_or_stop(self, proposal_id: str) -> str:
         """Collect evidence about a proposal, continue where the time was over, or stop the run.
 
         Returns:
@@ -77,13 +80,13 @@ class EvidenceFollower:
         proposal = self._waiting.get(proposal_id)
         if proposal is None:
             return f"{proposal_id} does not wait for a decision."
-        check = evidence_check(self.configured())
+        check = choose_evidence_check(self.configured())
         if check is None:
             return "No check seems to run tests: add evidence = true to one."
         self._begin(proposal, check)
         return ""
 
-    def take_checks(self, checked: ProposalChecks) -> None:
+    def start_after_checks(self, checked: ProposalChecks) -> None:
         """Start by itself where a check with `evidence = true` has passed on the proposed files."""
         proposal = self._waiting.get(checked.proposal)
         if proposal is None or checked.proposal in self._followed or checked.revision != proposal.revision:
@@ -94,7 +97,7 @@ class EvidenceFollower:
                 self._begin(proposal, wanted[result.name])
                 return
 
-    async def look_at_disk(self) -> None:
+    async def drop_outdated(self) -> None:
         """Drop evidence that was found on other files than the present ones."""
         for proposal_id, followed in list(self._followed.items()):
             if not followed.found.tree or followed.is_running:
@@ -131,9 +134,22 @@ class EvidenceFollower:
         followed = _Followed(proposal.revision, chosen, replace(found, check=check.name, is_running=True, why_not=""))
         self._followed[proposal.id] = followed
         self.publish(followed.found)
-        followed.task = asyncio.ensure_future(self._collect(followed, check))
-        self._tasks.add(followed.task)
-        followed.task.add_done_callback(self._tasks.discard)
+        followed.task = self._start(self._collect(followed, check))
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _load(self, proposal: Proposal) -> None:
+        """Take the evidence that was kept, by another process or before a restart, if it is of the present bytes."""
+        chosen = self.chosen(proposal)
+        with suppress(ProposalError, OSError):
+            found = await self.runner.find_kept(proposal.id, chosen)
+            if found is not None and proposal.id in self._waiting and proposal.id not in self._followed:
+                self._followed[proposal.id] = _Followed(proposal.revision, chosen, found)
+                self.publish(found)
 
     async def _collect(self, followed: _Followed, check: CheckTable) -> None:
         proposal_id = followed.found.proposal

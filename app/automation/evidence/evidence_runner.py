@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.check_runner import CheckRunner, all_tests, matching_files, run_check
+from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
 from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
-from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, test_runner
-from app.automation.evidence.suite_outcome import REPORT, SuiteOutcome, read_outcome
+from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
+from app.automation.evidence.suite_outcome import REPORT, SuiteOutcome, read_suite_outcome
 from app.automation.report_xml import MOST_XML
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
@@ -101,6 +102,18 @@ class _Search:
         self.found = replace(self.found, marks={**self.found.marks, **new})
 
 
+class EvidenceKeeper(Protocol):
+    """Keeps evidence by proposal; implemented by `app.review.note_store.KeptEvidence`."""
+
+    def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+        """Keep it, and forget that of proposals that do not wait."""
+        ...
+
+    def load(self, proposal_id: str) -> ProposalEvidence | None:
+        """Return it, on whatever bytes it was found."""
+        ...
+
+
 class EvidenceRunner:
     """Collects evidence about proposals of one workspace; for one event loop.
 
@@ -108,12 +121,16 @@ class EvidenceRunner:
         checks: Has the turn in which everything runs, checks first.
         service: Has the proposals.
         workspace: As it is on disk.
+        kept: Keeps what was found for other processes and later starts.
     """
 
-    def __init__(self, checks: CheckRunner, service: ProposalService, workspace: Workspace) -> None:
+    def __init__(
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, kept: EvidenceKeeper
+    ) -> None:
         self._checks = checks
         self._service = service
         self._workspace = workspace
+        self._kept = kept
         self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
 
     async def collect(
@@ -144,7 +161,7 @@ class EvidenceRunner:
         search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, tell)
         if not search.plan.groups and not search.plan.tests:
             return search.found
-        if why_not := await self._checks.obstacle():
+        if why_not := await self._checks.unavailable_reason():
             search.found = replace(search.found, why_not=why_not)
             return search.found
         search.publish()
@@ -158,7 +175,26 @@ class EvidenceRunner:
             pass
         self._mark_rest(search, NO_TIME)
         search.publish(is_running=False)
+        waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
+        await asyncio.to_thread(self._kept.keep, search.found, waiting)
         return search.found
+
+    async def find_kept(self, proposal_id: str, chosen: Collection[str] | None) -> ProposalEvidence | None:
+        """Return the evidence that was kept, if it is about just what an approval of these hunks would leave now.
+
+        Args:
+            proposal_id: A waiting one.
+            chosen: The hunks that the approval would name; None for all that waits.
+
+        Raises:
+            ProposalError: It doesn't wait, or has no such hunk.
+            OSError: The workspace can't be read.
+        """
+        if (found := await asyncio.to_thread(self._kept.load, proposal_id)) is None:
+            return None
+        choice = choose_files(await asyncio.to_thread(self._service.get, proposal_id), chosen)
+        is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
+        return found if is_same else None
 
     async def is_current(self, found: ProposalEvidence) -> bool:
         """Return whether an approval of the same hunks would leave the bytes on which the tests ran.
@@ -187,7 +223,7 @@ class EvidenceRunner:
         selector = TestSelector(self._workspace, check, texts)
         for group in plan.groups:
             lines = {line for hunk in group.hunks for line in _lines_on_disk(hunk)}
-            search.selections[group.ids] = selector.select([group.path], {group.path: lines})
+            search.selections[group.hunk_ids] = selector.select([group.path], {group.path: lines})
         return search
 
     async def _run_whole(self, search: _Search) -> bool:
@@ -196,17 +232,17 @@ class EvidenceRunner:
         changed = _files_of(search.plan.tests)
         whole = selections[0] if selections else _changed_files(search.check, changed)
         for each in selections[1:]:
-            whole = whole.joined(each)
+            whole = whole.union(each)
         if changed and whole.names is not None:
-            whole = replace(whole.joined(_changed_files(search.check, changed)), words=whole.words)
+            whole = replace(whole.union(_changed_files(search.check, changed)), words=whole.words)
         tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, search.hunks | search.whole)
         baseline = await self._run(search, whole, tree)
-        if baseline.broken and not baseline.ran and (files := whole.as_files()) is not None:
+        if baseline.broken and not baseline.test_count and (files := whole.as_files()) is not None:
             # A test that was recorded may be gone: then the runner takes none of the names.
             search.selections = {ids: each.as_files() or each for ids, each in search.selections.items()}
             baseline = await self._run(search, files, tree)
         search.baseline = baseline
-        search.found = replace(search.found, selection=whole.words, tests=baseline.ran)
+        search.found = replace(search.found, selection=whole.words, tests=baseline.test_count)
         problem = baseline.problem
         if not problem and baseline.broken and not baseline.passed:
             problem = "the tests do not load with the proposal"
@@ -221,7 +257,7 @@ class EvidenceRunner:
 
     async def _try_tests(self, search: _Search) -> None:
         """Run the tests that the proposal adds or changes without its code."""
-        changed, code = search.plan.tests, {hunk for group in search.plan.groups for hunk in group.ids}
+        changed, code = search.plan.tests, {hunk for group in search.plan.groups for hunk in group.hunk_ids}
         if not changed:
             return
         if not code:
@@ -236,7 +272,7 @@ class EvidenceRunner:
         new = outcome.new_failures(search.baseline)
         again = await self._repeat(search, selection, tree, new) if new else ()
         for each in changed:
-            ids = each.among(new)
+            ids = each.filter_ids(new)
             if outcome.problem:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=outcome.problem)
             elif each.path in outcome.broken or (outcome.broken and not ids):
@@ -245,7 +281,7 @@ class EvidenceRunner:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.RED, red)
             elif ids:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.FLAKY, ids)
-            elif search.baseline.named and not each.among(search.baseline.passed):
+            elif search.baseline.named and not each.filter_ids(search.baseline.passed):
                 search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="it does not pass, or is skipped")
             else:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.GREEN)
@@ -253,13 +289,13 @@ class EvidenceRunner:
 
     async def _try_group(self, search: _Search, group: HunkGroup) -> None:
         """Run the tests without some hunks, and mark these."""
-        selection = search.selections[group.ids]
-        tree = await self._without(search, group.ids)
+        selection = search.selections[group.hunk_ids]
+        tree = await self._without(search, group.hunk_ids)
         outcome = await self._run(search, selection, tree)
         new = outcome.new_failures(search.baseline)
         if outcome.problem:
             search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=outcome.problem)
-        elif outcome.only_loads_fail(search.baseline):
+        elif outcome.has_only_load_failures(search.baseline):
             search.mark(group.path, group.hunks, EvidenceVerdict.LOAD)
         elif not new:
             search.mark(group.path, group.hunks, EvidenceVerdict.UNNOTICED)
@@ -274,16 +310,16 @@ class EvidenceRunner:
         import."""
         loads: dict[str, list[HunkGroup]] = {}
         for group in search.plan.groups:
-            if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.ids):
+            if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.hunk_ids):
                 loads.setdefault(group.path, []).append(group)
         for path, groups in loads.items():
             if len(groups) < 2:
                 continue
             joined = HunkGroup(path, tuple(hunk for group in groups for hunk in group.hunks))
-            selection = search.selections[groups[0].ids]
+            selection = search.selections[groups[0].hunk_ids]
             for group in groups[1:]:
-                selection = selection.joined(search.selections[group.ids])
-            search.selections[joined.ids] = selection
+                selection = selection.union(search.selections[group.hunk_ids])
+            search.selections[joined.hunk_ids] = selection
             before = search.found
             await self._try_group(search, joined)
             if search.found.marks[groups[0].hunks[0].id].verdict in (EvidenceVerdict.LOAD, EvidenceVerdict.NOT_RUN):
@@ -296,7 +332,7 @@ class EvidenceRunner:
     def _mark_rest(self, search: _Search, reason: str) -> None:
         """Mark hunks without a verdict as not run."""
         for group in search.plan.groups:
-            if not group.ids & search.found.marks.keys():
+            if not group.hunk_ids & search.found.marks.keys():
                 search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=reason)
         for each in search.plan.tests:
             if each.hunk.id not in search.found.marks:
@@ -308,7 +344,7 @@ class EvidenceRunner:
         self, search: _Search, selection: TestSelection, tree: Pending, failed: Sequence[str]
     ) -> tuple[str, ...]:
         """Run failed tests a second time; return those that fail again."""
-        can_name = test_runner(search.check.run) is TestRunner.PYTEST and selection.names is not None
+        can_name = detect_test_runner(search.check.run) is TestRunner.PYTEST and selection.names is not None
         if can_name and all("::" in test for test in failed[:_CONFIRMED]):
             selection = TestSelection(tuple(failed[:_CONFIRMED]))
         outcome = await self._run(search, selection, tree, again=True)
@@ -338,19 +374,19 @@ class EvidenceRunner:
             def leave(written: SandboxRun) -> None:
                 nonlocal report
                 with suppress(OSError, ChangedMeanwhile):
-                    leaf = written.read(REPORT, MOST_XML).after
+                    leaf = written.read_change(REPORT, MOST_XML).after
                     report = leaf.data if leaf is not None and not leaf.is_link else b""
 
             report = b""
             files = [change.path for change in search.proposal.files if tree.get(change.path, True) is not None]
-            chosen = matching_files(search.check, files) or ()
+            chosen = files_for_check(search.check, files) or ()
             command = _command(search.check, selection, root, 0 if is_whole else _ENOUGH)
             timed = search.check.model_copy(update={"run": command, "seconds": seconds})
             return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave)
 
-        ended = await self._checks.run_behind(run)
+        ended = await self._checks.run_at_low_priority(run)
         search.seconds += ended.seconds
-        outcome = read_outcome(ended, report)
+        outcome = read_suite_outcome(ended, report)
         if ended.state is CheckState.TIMED_OUT and seconds < search.check.seconds:
             raise _NoTime
         if (await self._read(tree)).id != read.id:
@@ -378,16 +414,16 @@ def _files_of(tests: Sequence[ChangedTests]) -> tuple[str, ...]:
 
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
     """The selection of the test files that a proposal changes."""
-    if TESTS not in check.run or test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
-        return TestSelection(all_tests(check.run) or None)
-    if test_runner(check.run) is TestRunner.VITEST:
+    if TESTS not in check.run or detect_test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
+        return TestSelection(all_tests_argument(check.run) or None)
+    if detect_test_runner(check.run) is TestRunner.VITEST:
         return TestSelection(("--run", *paths), "the tests that it changes")
     return TestSelection(tuple(paths), "the tests that it changes")
 
 
 def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
     """The command with its tests; pytest is asked for a report that names each, and to end after `most` failures."""
-    names = all_tests(check.run) if selection.names is None else selection.names
+    names = all_tests_argument(check.run) if selection.names is None else selection.names
     options = f"{shlex.quote(f'--junitxml={root / REPORT}')} -o junit_family=xunit1 --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
     return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.risk.edited_file import is_test
 
 _IMPORT = re.compile(
@@ -28,7 +28,7 @@ class ImportGraph:
     tests: tuple[str, ...] = ()
     """The files that hold tests."""
 
-    def tests_reaching(self, paths: Collection[str]) -> tuple[str, ...]:
+    def tests_that_import(self, paths: Collection[str]) -> tuple[str, ...]:
         """Return the test files that import one of these files, themselves or through others, sorted.
 
         Importing a module runs the packages that it lies in. A `conftest.py` that reaches a file stands for all test
@@ -45,7 +45,7 @@ class ImportGraph:
         return tuple(path for path in self.tests if path in reached or path.startswith(tuple(folders)))
 
 
-def read_graph(paths: Iterable[str], read: Callable[[str], str]) -> ImportGraph:
+def build_import_graph(paths: Iterable[str], read: Callable[[str], str]) -> ImportGraph:
     """Return the import graph of the Python files among some paths; for threads.
 
     Args:
@@ -58,7 +58,7 @@ def read_graph(paths: Iterable[str], read: Callable[[str], str]) -> ImportGraph:
     for path in python:
         for name in _dotted_names(path, packages):
             graph.modules.setdefault(name, path)
-    for path in giving_way(python):
+    for path in iterate_cooperatively(python):
         package = _dotted_names(path, packages)[0]
         if not path.endswith("__init__.py"):
             package = package.rpartition(".")[0]

@@ -48,7 +48,7 @@ class ProposalEvidence:
     """Why nothing can be found out."""
 
     @property
-    def unheld(self) -> tuple[str, ...]:
+    def unheld_hunks(self) -> tuple[str, ...]:
         """Return the ids of the hunks that nothing would miss."""
         return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unheld)
 
@@ -58,25 +58,25 @@ class ProposalEvidence:
         return any(mark.reason == NO_TIME for mark in self.marks.values())
 
     @property
-    def counted(self) -> str:
+    def count_verdicts(self) -> str:
         """Return how many hunks there are of each kind: `2 that nothing notices, 3 held`."""
         counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
         return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
     @property
-    def ran(self) -> str:
+    def describe_tests_run(self) -> str:
         """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
         return f"{plural(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
 
     @property
     def summary(self) -> str:
         """Return it in one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
-        said = self.counted or ("" if self.is_running else "no hunk that tests could notice")
+        said = self.count_verdicts or ("" if self.is_running else "no hunk that tests could notice")
         left = f"{self.left:,} to go" if self.is_running else ""
-        return self.why_not or "; ".join(filter(None, (said, left, self.ran)))
+        return self.why_not or "; ".join(filter(None, (said, left, self.describe_tests_run)))
 
     @property
-    def fact(self) -> EvidenceFact | None:
+    def as_fact(self) -> EvidenceFact | None:
         """Return the evidence as the record stores it; None without any."""
         if not self.marks:
             return None
@@ -84,7 +84,7 @@ class ProposalEvidence:
         return EvidenceFact(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def unheld_as_feedback(found: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+def unheld_hunks_as_feedback(found: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that nothing notices as feedback that the user sends; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:

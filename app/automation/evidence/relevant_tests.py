@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from app.automation.check_runner import all_tests
-from app.automation.evidence.coverage_contexts import recorded_tests
-from app.automation.evidence.import_closure import ImportGraph, read_graph
+from app.automation.check_runner import all_tests_argument
+from app.automation.evidence.coverage_contexts import find_recorded_tests
+from app.automation.evidence.import_closure import ImportGraph, build_import_graph
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test
@@ -45,13 +45,13 @@ _RUNNERS = (
 )
 
 
-def test_runner(command: str) -> TestRunner:
+def detect_test_runner(command: str) -> TestRunner:
     """Return which runner a command with `{tests}` calls."""
     found = next((runner for pattern, runner in _RUNNERS if pattern.search(command)), TestRunner.OTHER)
-    return found if found or not all_tests(command) else TestRunner.GO
+    return found if found or not all_tests_argument(command) else TestRunner.GO
 
 
-def evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
+def choose_evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
     """Return the check whose tests are used for evidence: the one that says so, or else one that runs tests."""
     for fits in (
         lambda check: check.evidence,
@@ -74,7 +74,7 @@ class TestSelection:
     words: str = "all tests of the check"
     """How they were chosen, for the user."""
 
-    def shortened(self) -> "TestSelection":
+    def shorten_for_command_line(self) -> "TestSelection":
         """Return it as it fits on a command line."""
         is_long = self.names is not None and sum(map(len, self.names)) > _LONGEST
         return (self.as_files() if is_long else None) or self
@@ -85,7 +85,7 @@ class TestSelection:
             return None
         return TestSelection(tuple(dict.fromkeys(name.partition("::")[0] for name in self.names)), self.words)
 
-    def joined(self, other: "TestSelection") -> "TestSelection":
+    def union(self, other: "TestSelection") -> "TestSelection":
         """Return the selection of both."""
         if self.names is None or other.names is None:
             return TestSelection() if self.names is not None else self
@@ -94,7 +94,7 @@ class TestSelection:
         if words != other.words:
             ways = {each.rpartition(", ")[2] for each in (words, other.words)}
             words = f"for each hunk those that could notice it, {' or '.join(sorted(ways))}"
-        return TestSelection(names, words).shortened()
+        return TestSelection(names, words).shorten_for_command_line()
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class TestSelector:
             paths: What changes.
             lines: The lines of them, from 1, as they are on disk, that are changed or stand beside what is added.
         """
-        runner = test_runner(self.check.run)
+        runner = detect_test_runner(self.check.run)
         if TESTS not in self.check.run or runner is TestRunner.OTHER:
             return TestSelection()
         if runner is TestRunner.JEST:
@@ -130,10 +130,10 @@ class TestSelector:
             return TestSelection(("related", "--run", *sorted(paths)), "what vitest finds related")
         if runner is TestRunner.GO:
             # Its cache runs no package again that has not changed.
-            return TestSelection(all_tests(self.check.run), "all packages, by go's cache those that changed")
+            return TestSelection(all_tests_argument(self.check.run), "all packages, by go's cache those that changed")
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()
-        recorded, where = recorded_tests(self.workspace, lines)
+        recorded, where = find_recorded_tests(self.workspace, lines)
         recorded = frozenset(each for each in recorded if self._is_there(each.partition("::")[0]))
         new = {path for path, text in self.texts.items() if text is not None and _is_python_test(path)}
         if recorded:
@@ -141,7 +141,7 @@ class TestSelector:
             names = sorted({*beside, *(each for each in recorded if each.partition("::")[0] not in beside)})
             return TestSelection(
                 tuple(names), f"{plural(len(recorded), 'test')} that ran it before, by {where}"
-            ).shortened()
+            ).shorten_for_command_line()
         files = self._reaching(paths)
         if not files:
             return TestSelection()
@@ -154,13 +154,13 @@ class TestSelector:
         return (self.workspace.root / path).is_file()
 
     def _reaching(self, paths: Collection[str]) -> tuple[str, ...]:
-        return self._imports().tests_reaching(paths)
+        return self._imports().tests_that_import(paths)
 
     def _imports(self) -> ImportGraph:
         if self._graph is None:
             paths = {*self.texts, *(each for each in self.workspace.files() if each.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
-            self._graph = read_graph(there[:_MOST_FILES], self._read())
+            self._graph = build_import_graph(there[:_MOST_FILES], self._read())
         return self._graph
 
     def _read(self) -> Callable[[str], str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.report_xml import ReportError, xml_elements
+from app.automation.report_xml import ReportError, iterate_xml_elements
 
 REPORT = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""
@@ -54,7 +54,7 @@ class SuiteOutcome:
     seconds: float = 0.0
 
     @property
-    def ran(self) -> int:
+    def test_count(self) -> int:
         """Return how many tests are known to have run."""
         return len(self.passed) + len(self.failed)
 
@@ -62,7 +62,7 @@ class SuiteOutcome:
         """Return the sorted failures that are not among the earlier ones."""
         return tuple(sorted(self.failed.keys() - before.failed.keys()))
 
-    def only_loads_fail(self, before: "SuiteOutcome") -> bool:
+    def has_only_load_failures(self, before: "SuiteOutcome") -> bool:
         """Return whether the failures only show that the code does not load, compared with a run of all of it.
 
         So it is where files of tests could not be loaded, or none of several tests passes any more, and each that
@@ -74,7 +74,7 @@ class SuiteOutcome:
         return bool(self.broken - before.broken) or (len(new) > 1 and self.named and not self.passed)
 
 
-def read_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
+def read_suite_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
     """Return the test results of a run.
 
     Args:
@@ -100,7 +100,7 @@ def _from_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
     passed: dict[str, None] = {}
     broken: set[str] = set()
     name = path = ""
-    for element, attributes in xml_elements(report):
+    for element, attributes in iterate_xml_elements(report):
         match element:
             case "testcase" if len(passed) + len(failed) < _MOST:
                 path, name = attributes.get("file", ""), _test_id(attributes)

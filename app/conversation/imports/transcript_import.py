@@ -159,7 +159,7 @@ def is_claude(lines: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def has_blocks(message: Mapping[str, Any]) -> bool:
+def has_anthropic_blocks(message: Mapping[str, Any]) -> bool:
     """Return whether a message calls or answers tools in Anthropic's form."""
     content = message.get("content")
     return isinstance(content, list) and any(
@@ -223,7 +223,7 @@ def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> l
     kept: list[Mapping[str, Any]] = []
     for number, line in enumerate(lines):
         # Calls that were made at once fork the chain, and so do their results, which go if their calls do.
-        beside = _message_id(line) in named or has_blocks(line.get("message") or {})
+        beside = _message_id(line) in named or has_anthropic_blocks(line.get("message") or {})
         if number < first or number in path or beside or not _is_spoken(line) or "uuid" not in line:
             kept.append(line)
         else:
@@ -345,7 +345,7 @@ class ImportedTranscript:
     repairs: dict[str, int]
     """What was put right or left out, and how often: `calls without a result`."""
 
-    def count(self, kind: type[UserMessage | AssistantMessage | ToolResult]) -> int:
+    def count_events(self, kind: type[UserMessage | AssistantMessage | ToolResult]) -> int:
         """Return the number of events of a kind."""
         return sum(isinstance(event, kind) for event in self.events)
 
@@ -402,7 +402,7 @@ class _File:
             listed = holder if isinstance(holder, list) else lines
         found = [message for message in listed if isinstance(message, dict) and isinstance(message.get("role"), str)]
         self._repairs["entries that are no messages"] += len(listed) - len(found)
-        if any(map(has_blocks, found)):
+        if any(map(has_anthropic_blocks, found)):
             wrapped = [{"message": message} for message in found]
             return "Anthropic messages", claude_messages(wrapped, self._repairs)
         return "OpenAI messages", found

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.conversation.payload.history import HistoryItem, ModelResponse, Note, UserWords
+from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.missing_results import CallRecord
-from app.images.image import Image, excess_positions, quoted_names, refusal_reason
+from app.images.image import Image, positions_over_limit, quote_names, refusal_reason
 from app.llm.values.profile import Profile
 from app.llm.wires.wire import Attachment
 
@@ -32,7 +32,7 @@ _REASONS = {
 """Why an image does not go out, and what the model is to make of it."""
 
 
-def with_attachments(
+def attach_history_images(
     items: Sequence[HistoryItem], profile: Profile, contents: Mapping[str, str]
 ) -> tuple[list[HistoryItem], tuple[Image, ...]]:
     """Return the history with the images that go out, and with notes on the others.
@@ -43,17 +43,17 @@ def with_attachments(
     Returns:
         The items, and the images that go out, in order.
     """
-    judged = judge_images(history_images(items), profile, contents)
+    judged = find_unsent_reasons(history_images(items), profile, contents)
     return attach_images(items, judged, contents), tuple(image for image, reason in judged if not reason)
 
 
-def judge_images(
+def find_unsent_reasons(
     carried: Sequence["CarriedImage"], profile: Profile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is left out; empty if it goes out."""
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
-    for place in excess_positions(carried[place].image for place in newest_first):
+    for place in positions_over_limit(carried[place].image for place in newest_first):
         reasons[newest_first[place]] = "many"
     return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
 
@@ -66,7 +66,7 @@ def attach_images(
     written: list[HistoryItem] = []
     for item in items:
         match item:
-            case UserWords() if item.images:
+            case UserHistoryItem() if item.images:
                 written += _shown(item, [next(left) for _ in item.images], contents)
             case ModelResponse() if any(record.images for record in item.records):
                 records = [_with_images(one, [next(left) for _ in one.images], contents) for one in item.records]
@@ -91,7 +91,7 @@ def history_images(items: Iterable[HistoryItem]) -> list[CarriedImage]:
 
 def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
     match item:
-        case UserWords():
+        case UserHistoryItem():
             yield from (CarriedImage(image, item.pruned) for image in item.images)
         case ModelResponse():
             for record in item.records:
@@ -101,7 +101,7 @@ def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
     """Return a call with the sent images of its result, and words about the others."""
     said = [
-        f"[Not shown to you, {why}: {quoted_names(missing)}.]"
+        f"[Not shown to you, {why}: {quote_names(missing)}.]"
         for reason, (why, _) in _REASONS.items()
         if (missing := [image for image, found in judged if found == reason])
     ]
@@ -113,7 +113,7 @@ def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> t
 
 
 def _shown(
-    words: UserWords, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+    words: UserHistoryItem, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
     """Yield the user's message with the images that are sent, and a note for each reason why some are not."""
     sent = _sent(judged, contents)
@@ -121,7 +121,7 @@ def _shown(
         yield replace(words, attachments=sent)
     for reason, (why, advice) in _REASONS.items():
         if missing := [image for image, found in judged if found == reason]:
-            yield Note(f"Attached by the user but not shown to you, {why}: {quoted_names(missing)}. {advice}")
+            yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
 
 
 def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
+from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -29,8 +29,8 @@ from app.conversation.events import (
 )
 from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.token_count import MESSAGE_TOKENS, image_tokens, text_tokens
-from app.conversation.payload.wire_ids import arguments_text
+from app.conversation.payload.token_count import MESSAGE_TOKENS, estimate_image_tokens, estimate_text_tokens
+from app.conversation.payload.wire_ids import dump_arguments
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 
@@ -108,7 +108,9 @@ def is_nearly_full(used: int, window: int | None) -> bool:
     return used >= min(_FULL * window, window - answer)
 
 
-def budget_for(used: int, window: int | None, *, forced: bool = False, factor: float = 1.0) -> ContextBudget | None:
+def make_context_budget(
+    used: int, window: int | None, *, forced: bool = False, factor: float = 1.0
+) -> ContextBudget | None:
     """Return the size to cut a payload of `used` tokens to; None if it fits.
 
     Args:
@@ -191,12 +193,12 @@ class _Costs:
             return _PLACEHOLDER_TOKENS
         tokens = event_tokens(event)
         if event.id in self.images_pruned:
-            tokens -= images_tokens(event)
+            tokens -= event_image_tokens(event)
         return tokens * self._factor
 
     def images(self, event: Event) -> float:
         """Tokens of the images that payloads still show of an event."""
-        return 0 if event.id in self.images_pruned else images_tokens(event) * self._factor
+        return 0 if event.id in self.images_pruned else event_image_tokens(event) * self._factor
 
 
 def event_tokens(event: Event) -> int:
@@ -206,21 +208,21 @@ def event_tokens(event: Event) -> int:
         case UserMessage() | ToolResult() | Answer():
             text = event.text
         case AssistantMessage() if event.state != "discarded":
-            calls = (f"{call.name}{call.wire_id}{arguments_text(call.arguments)}" for call in event.calls)
+            calls = (f"{call.name}{call.wire_id}{dump_arguments(call.arguments)}" for call in event.calls)
             text = event.text + "".join(calls)
         case Intervention() if event.scope != "request":
             text = event.text
         case ProposalDecided():
-            text = decision_facts(event) + feedback_text(event)
+            text = format_decision_facts(event) + format_feedback(event)
         case CallDenied():
-            text = denial_facts(event) + event.feedback
-    images = images_tokens(event)
-    return text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
+            text = format_denial(event) + event.feedback
+    images = event_image_tokens(event)
+    return estimate_text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
 
 
-def images_tokens(event: Event) -> int:
+def event_image_tokens(event: Event) -> int:
     """Return the tokens of the images of an event, uncalibrated."""
-    return sum(image_tokens(image.width, image.height) for image in event_images(event))
+    return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
 
 def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
@@ -350,7 +352,7 @@ _FIT = 0.7
 """Share of the window that this request may take."""
 
 
-def summary_payload(
+def make_summary_payload(
     events: Sequence[Event], step: Summarise, budget: ContextBudget, profile: Profile, facts: PayloadInputs
 ) -> Payload:
     """Return the payload that asks for the summary of a plan.
@@ -360,7 +362,7 @@ def summary_payload(
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
     # What the model has said of images stands for them.
-    unseen = Pruned(images=tuple(event.id for event in covered if images_tokens(event)))
+    unseen = Pruned(images=tuple(event.id for event in covered if event_image_tokens(event)))
     covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
     return project([*covered, unseen, instruction], profile, replace(facts, closing=True))
@@ -370,7 +372,7 @@ def _fitting(events: list[Event], tokens: int) -> list[Event]:
     """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
     room = tokens
     for position in range(len(events) - 1, -1, -1):
-        room -= event_tokens(events[position]) - images_tokens(events[position])
+        room -= event_tokens(events[position]) - event_image_tokens(events[position])
         if room < 0:
             cut = max(position, read_omissions(events).cut)
             return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]

@@ -7,7 +7,7 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.conversation.decision_words import decision_facts, denial_facts, feedback_text
+from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -27,11 +27,16 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.missing_results import ANSWERED_OTHERWISE, CallInterruption, CallRecord, missing_reason
+from app.conversation.payload.missing_results import (
+    ANSWERED_OTHERWISE,
+    CallInterruption,
+    CallRecord,
+    missing_result_reason,
+)
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
-from app.images.image import Image, quoted_names
+from app.images.image import Image, quote_names
 from app.llm.wires.wire import Attachment
 
 _LAST_WORDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
@@ -91,7 +96,7 @@ OMITTED = "(earlier work left out here)"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptWords:
+class KeptUserMessage:
     """User messages of the compacted part, kept as they were."""
 
     text: str
@@ -99,9 +104,9 @@ class KeptWords:
     """What stands between it and the words before it, as the model's turn."""
 
     @staticmethod
-    def newest(words: Sequence["KeptWords"], characters: int) -> list["KeptWords"]:
+    def select_newest(words: Sequence["KeptUserMessage"], characters: int) -> list["KeptUserMessage"]:
         """Return the newest ones that fit, in order; always the very last one, whole."""
-        kept: list[KeptWords] = []
+        kept: list[KeptUserMessage] = []
         room = characters
         for said in reversed(words):
             room -= len(said.text)
@@ -153,7 +158,7 @@ def compaction_preface(
         lines += [""]
     if images:
         lines += [
-            f"Images that the user attached in that part are left out: {quoted_names(images)}. "
+            f"Images that the user attached in that part are left out: {quote_names(images)}. "
             "If you need to see one, ask the user to attach it again.",
             "",
         ]
@@ -167,7 +172,7 @@ CONTINUE = "The user told you to go on."
 
 
 @dataclass(slots=True)
-class UserWords:
+class UserHistoryItem:
     """A user message with its images."""
 
     text: str
@@ -181,7 +186,7 @@ class UserWords:
 
 
 @dataclass(slots=True)
-class Note:
+class ProgramNote:
     """A note of the program for the model."""
 
     text: str
@@ -200,13 +205,13 @@ class ModelResponse:
 
 
 @dataclass(slots=True)
-class Omission:
+class HistoryGap:
     """A gap in the history; `text` stands in it where two user messages would touch."""
 
     text: str
 
 
-HistoryItem = UserWords | Note | ModelResponse | Omission
+HistoryItem = UserHistoryItem | ProgramNote | ModelResponse | HistoryGap
 
 
 @dataclass(slots=True)
@@ -229,7 +234,7 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     reader = HistoryReader(read_omissions(events), ids, kept_characters)
     for position, event in enumerate(events):
         reader.apply(position, event)
-    return reader.finish()
+    return reader.finish_history()
 
 
 @dataclass(slots=True)
@@ -238,9 +243,9 @@ class EarlierHistory:
 
     calls: set[str] = field(default_factory=set)
     """The uids of all calls; each has its result."""
-    turn_notes: list[Note] = field(default_factory=list)
+    turn_notes: list[ProgramNote] = field(default_factory=list)
     """Those of the turn that runs."""
-    changed_notes: list[tuple[Note, set[str]]] = field(default_factory=list)
+    changed_notes: list[tuple[ProgramNote, set[str]]] = field(default_factory=list)
     """Notes on files that have changed, with those of the files that were not read since."""
 
 
@@ -266,7 +271,7 @@ class HistoryReader:
         self._meanwhile: list[HistoryItem] | None = None
         """What was said while a request was out, which it did not carry; None while none is."""
         self._covered = marks.cut >= 0 and earlier is None
-        self._kept: list[KeptWords] = []
+        self._kept: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
         self._pending = PendingProposals()
         self._todos: tuple[Todo, ...] = ()
@@ -298,7 +303,7 @@ class HistoryReader:
         calls = self._earlier.calls | self._records.keys()
         return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
 
-    def finish(self) -> History:
+    def finish_history(self) -> History:
         """Return the history, once all events were read."""
         self._explain(None)
         if self._covered:
@@ -328,8 +333,8 @@ class HistoryReader:
             case Intervention():
                 self._intervention(event)
             case ProposalDecided():
-                words = feedback_text(event)
-                self._add(Note(decision_facts(event), introduces=bool(words)))
+                words = format_feedback(event)
+                self._add(ProgramNote(format_decision_facts(event), introduces=bool(words)))
                 self._words(words, event)
             case CallDenied():
                 self._denied(event)
@@ -341,7 +346,7 @@ class HistoryReader:
         self.changed_earlier |= record is None and call in self._earlier.calls
         return record
 
-    def _withdraw(self, note: Note) -> None:
+    def _withdraw(self, note: ProgramNote) -> None:
         """Remove a note that no longer applies."""
         self.changed_earlier |= any(
             note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
@@ -372,17 +377,17 @@ class HistoryReader:
         if self._covered:
             self._cut_images += event.images
             if text.strip():
-                self._kept.append(KeptWords(text))
+                self._kept.append(KeptUserMessage(text))
         elif text.strip() or event.images:
-            self._add(UserWords(text, event.images, event.id in self._marks.pruned_images))
+            self._add(UserHistoryItem(text, event.images, event.id in self._marks.pruned_images))
 
     def _denied(self, denied: CallDenied) -> None:
         """Add the user's words about a denied call; the result of the call says that it was denied."""
         if self._covered:
-            self._kept.append(KeptWords(denied.feedback, f"(denied: {denied.subject})"))
+            self._kept.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))
         else:
-            self._add(Note(denial_facts(denied), introduces=True))
-            self._add(UserWords(denied.feedback, mid_turn=True))
+            self._add(ProgramNote(format_denial(denied), introduces=True))
+            self._add(UserHistoryItem(denied.feedback, mid_turn=True))
 
     def _assistant(self, message: AssistantMessage) -> None:
         if message.state == "discarded":
@@ -395,7 +400,7 @@ class HistoryReader:
                 self._add(ModelResponse(message.text, message))
                 if not self._covered:
                     # Before what was said in the meantime.
-                    self._items.append(Note(INTERRUPTED))
+                    self._items.append(ProgramNote(INTERRUPTED))
         else:
             self._complete(message, text)
         self._request_over()
@@ -446,7 +451,7 @@ class HistoryReader:
             return
         record.answer = answer.text if record.answer is None else f"{record.answer}\n\n{answer.text}"
         if self._covered and answer.text.strip():
-            self._kept.append(KeptWords(answer.text, _question_of(record)))
+            self._kept.append(KeptUserMessage(answer.text, _question_of(record)))
         # A result is a text on some wires: what is shown with it follows it.
         self._words("", answer)
 
@@ -455,11 +460,11 @@ class HistoryReader:
             case "request":
                 self._request_notes.append((event.kind, event.text))
             case "turn":
-                note = Note(event.text)
+                note = ProgramNote(event.text)
                 self._turn_notes.append(note)
                 self._add(note)
             case "lasting":
-                note = Note(event.text)
+                note = ProgramNote(event.text)
                 self._add(note)
                 if event.files and not self._covered:
                     self._changed_notes.append((note, set(event.files)))
@@ -477,7 +482,7 @@ class HistoryReader:
             self._withdraw(note)
         self._turn_notes.clear()
         if isinstance(event, TurnStarted) and event.cause == "continue":
-            self._add(Note(CONTINUE))
+            self._add(ProgramNote(CONTINUE))
 
     def _explain(self, turn_ended: str | None) -> None:
         """Give all calls without a result the reason why they have none."""
@@ -492,16 +497,16 @@ class HistoryReader:
         )
         for record in records:
             if record.is_open and not record.reason:
-                record.reason = missing_reason(record, around)
+                record.reason = missing_result_reason(record, around)
         self._response = None
 
     def _end_of_cut(self) -> None:
         """Place the summary before all items: everything up to the cut has been read."""
         self._covered = False
         self._records.clear()
-        kept = KeptWords.newest(self._kept, self._kept_characters)
+        kept = KeptUserMessage.select_newest(self._kept, self._kept_characters)
         self._items.append(
-            Note(
+            ProgramNote(
                 compaction_preface(
                     self._marks.summary,
                     self._marks.truncated,
@@ -513,8 +518,8 @@ class HistoryReader:
             )
         )
         for words in kept:
-            self._items += [Omission(words.lead), UserWords(words.text)]
-        self._items += [Omission(OMITTED), *self._turn_notes]
+            self._items += [HistoryGap(words.lead), UserHistoryItem(words.text)]
+        self._items += [HistoryGap(OMITTED), *self._turn_notes]
 
 
 def _question_of(record: CallRecord) -> str:

@@ -61,7 +61,7 @@ class CallRecord:
         """Return whether no result was recorded."""
         return self.result is None and self.answer is None
 
-    def text(self, pruned: frozenset[int]) -> str:
+    def result_text(self, pruned: frozenset[int]) -> str:
         """Return the content of the tool message."""
         if self.answer is not None:
             return self.answer if self.answer.strip() else EMPTY_ANSWER
@@ -93,7 +93,7 @@ class CallInterruption:
     """How the turn ended (`TurnEnded.stopped`), or None if it never did."""
 
 
-def missing_reason(record: CallRecord, around: CallInterruption) -> str:
+def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
     """Return why this call has no result."""
     if record.asked:
         return UNANSWERED
@@ -102,7 +102,7 @@ def missing_reason(record: CallRecord, around: CallInterruption) -> str:
     return _why_not_started(record.call, around)
 
 
-def malformed_reason(call: ReceivedCall) -> str:
+def malformed_call_reason(call: ReceivedCall) -> str:
     """Return why a call cannot run as it came; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""
@@ -112,7 +112,7 @@ def malformed_reason(call: ReceivedCall) -> str:
 def _why_not_started(call: ToolCall, around: CallInterruption) -> str:
     if around.truncated:
         return TRUNCATED
-    if reason := malformed_reason(call):
+    if reason := malformed_call_reason(call):
         return reason
     if around.closing:
         return REFUSED

@@ -1,8 +1,8 @@
 """The payload of a request as a pure function of the log, the profile of the endpoint and a few facts.
 
 It runs at every send. Nothing mutates the history: a call without a result, an orphan, a crash in mid-step are dealt
-with here, in the same way whenever the payload is made. `KeptProjection` keeps messages between sends, since the log
-only grows, and gives the same payloads.
+with here, in the same way whenever the payload is made. `CachedProjection` keeps messages between sends, since the
+log only grows, and gives the same payloads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,28 +14,28 @@ from typing import Any
 from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent, TurnStarted
 from app.conversation.payload.attached import (
     CarriedImage,
+    attach_history_images,
     attach_images,
+    find_unsent_reasons,
     history_images,
-    judge_images,
-    with_attachments,
 )
 from app.conversation.payload.history import (
     EarlierHistory,
     History,
+    HistoryGap,
     HistoryItem,
     HistoryOmissions,
     HistoryReader,
     ModelResponse,
-    Note,
-    Omission,
-    UserWords,
+    ProgramNote,
+    UserHistoryItem,
     read_history,
     read_omissions,
 )
 from app.conversation.payload.missing_results import CallRecord
-from app.conversation.payload.wire_ids import WireIds, arguments_text, replace_surrogates, valid_tool_name
+from app.conversation.payload.wire_ids import WireIds, dump_arguments, replace_surrogates, to_valid_tool_name
 from app.images.image import Image
-from app.llm.values.profile import Profile, accepted_tools
+from app.llm.values.profile import Profile, filter_accepted_tools
 from app.llm.values.types import NO_WISHES, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,
@@ -75,16 +75,16 @@ class _UserDraft:
 
 def place_items(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
     """Return the items of a request in the order that `profile` accepts."""
-    placer = Placer(system_prompt, profile, endpoint, model, history.pruned)
+    placer = ItemPlacer(system_prompt, profile, endpoint, model, history.pruned)
     placer.add_items(history.items)
     for text in history.tail:
         placer.add_note(text)
-    rest = placer.finish()
-    first = placer.first_items(system_prompt)
+    rest = placer.take_rest()
+    first = placer.first_item(system_prompt)
     return rest if first is None else [first, *rest]
 
 
-class Placer:
+class ItemPlacer:
     """Appends items one by one; each step looks only at what was written last."""
 
     def __init__(
@@ -107,7 +107,7 @@ class Placer:
         if profile.mid_system == "fold_user" and system_prompt:
             self.add_note(system_prompt)
 
-    def copy(self) -> "Placer":
+    def fork(self) -> "ItemPlacer":
         """Return a copy that continues independently."""
         copied = copy(self)
         copied._written, copied._waiting, copied._folded = [*self._written], [*self._waiting], [*self._folded]
@@ -121,12 +121,12 @@ class Placer:
             match item:
                 case ModelResponse():
                     self.add_response(item)
-                case UserWords():
-                    self.add_words(item)
-                case Note():
+                case UserHistoryItem():
+                    self.add_user_words(item)
+                case ProgramNote():
                     if item.applies:
                         self.add_note(item.text, introduces=item.introduces)
-                case Omission():
+                case HistoryGap():
                     self.add_gap(item.text)
 
     def take_finished(self) -> list[Item]:
@@ -134,13 +134,13 @@ class Placer:
         settled, self._written = self._written[:-1], self._written[-1:]
         return settled
 
-    def finish(self) -> list[Item]:
+    def take_rest(self) -> list[Item]:
         """Return all items that were not taken."""
         self._place_waiting_notes()
         self._close_user()
         return self._written
 
-    def first_items(self, system_prompt: str) -> SystemText | None:
+    def first_item(self, system_prompt: str) -> SystemText | None:
         """Return the first item: the system prompt, with the notes folded into it."""
         folded = (NOTES_HEADING, *self._folded) if self._folded else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
@@ -148,7 +148,7 @@ class Placer:
         return SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
 
     def add_note(self, text: str, *, introduces: bool = False) -> None:
-        """Add a note of the program; `introduces` as in `Note`."""
+        """Add a note of the program; `introduces` as in `ProgramNote`."""
         if not text.strip():
             return
         told = SystemText(replace_surrogates(text), introduces=introduces)
@@ -156,13 +156,13 @@ class Placer:
             self._close_user()
             self._written.append(told)
         else:
-            self._waiting.append(told.whole())
+            self._waiting.append(told.full_text())
 
     def add_gap(self, text: str) -> None:
         """Add an omission."""
         self._gap = text
 
-    def add_words(self, said: UserWords) -> None:
+    def add_user_words(self, said: UserHistoryItem) -> None:
         """Add a message of the user with its images."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
@@ -247,9 +247,9 @@ class Placer:
     def _call(self, record: CallRecord) -> CallWithResult:
         return CallWithResult(
             id=record.wire_id,
-            name=valid_tool_name(record.call.name),
-            arguments=arguments_text(record.call.arguments),
-            result=replace_surrogates(record.text(self._pruned)),
+            name=to_valid_tool_name(record.call.name),
+            arguments=dump_arguments(record.call.arguments),
+            result=replace_surrogates(record.result_text(self._pruned)),
             attachments=record.attachments,
             extras=record.call.extras,
         )
@@ -318,13 +318,13 @@ def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> 
     the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
     """
     wire = wire_for(profile)
-    given, profile = profile, wire.fitted(profile)
+    given, profile = profile, wire.fit_profile(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
     if facts.aside is not None:
         history = _with_aside(history, facts.aside)
-    spoken, images = with_attachments(history.items, profile, facts.images)
+    spoken, images = attach_history_images(history.items, profile, facts.images)
     items = place_items(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
-    return _payload(wire.written(items, profile), given, facts, images)
+    return _payload(wire.write_messages(items, profile), given, facts, images)
 
 
 def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, images: tuple[Image, ...]) -> Payload:
@@ -333,7 +333,7 @@ def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, imag
     return Payload(
         messages=written.messages,
         system=written.system,
-        tools=accepted_tools(facts.tools, profile.refused_tools) if profile.tools_supported else [],
+        tools=filter_accepted_tools(facts.tools, profile.refused_tools) if profile.tools_supported else [],
         tool_choice="none" if closing else None,
         wishes=facts.wishes,
         images=images,
@@ -353,16 +353,16 @@ class _Prefix:
     ids: WireIds
     carried: list[CarriedImage]
     judged: list[tuple[Image, str]]
-    placer: Placer
+    placer: ItemPlacer
     writer: ItemWriter
 
     def reader(self) -> HistoryReader:
         """A reader of the events behind it, each of which may be read by several."""
         kept = _kept_characters(self.key[0])
-        return HistoryReader(self.marks, self.ids.copy(), kept, self.earlier)
+        return HistoryReader(self.marks, self.ids.fork(), kept, self.earlier)
 
 
-class KeptProjection:
+class CachedProjection:
     """Projects the log of a session repeatedly, at the cost of what is new in the log.
 
     Of the log up to the last request at which nothing was open the messages are kept. All is projected anew where
@@ -394,38 +394,38 @@ class KeptProjection:
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
-        profile = wire_for(prefix.key[0]).fitted(prefix.key[0])
+        profile = wire_for(prefix.key[0]).fit_profile(prefix.key[0])
         reader, settled = prefix.reader(), start
         for position in range(start, len(events)):
             event = events[position]
             if isinstance(event, RequestSent | TurnStarted) and reader.is_settled:
                 settled = position
             reader.apply(position, event)
-        history = reader.finish()
+        history = reader.finish_history()
         if facts.aside is not None:
             history = _with_aside(history, facts.aside)
         carried = prefix.carried + history_images(history.items)
-        judged = judge_images(carried, profile, facts.images)
+        judged = find_unsent_reasons(carried, profile, facts.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
             return None
-        placer, writer = prefix.placer.copy(), prefix.writer.copy()
+        placer, writer = prefix.placer.fork(), prefix.writer.fork()
         placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], facts.images))
         for text in history.tail:
             placer.add_note(text)
-        for item in placer.finish():
+        for item in placer.take_rest():
             writer.add(item)
         if settled:
             self._prefix = _longer(prefix, events[:settled], judged, facts) if settled > start else prefix
         images = tuple(image for image, reason in judged if not reason)
-        return _payload(writer.end(placer.first_items(facts.system_prompt)), prefix.key[0], facts, images)
+        return _payload(writer.finish(placer.first_item(facts.system_prompt)), prefix.key[0], facts, images)
 
 
 def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
     wire = wire_for(key[0])
-    profile, marks = wire.fitted(key[0]), read_omissions(events)
-    placer = Placer(prompt, profile, key[1], key[2], marks.pruned)
+    profile, marks = wire.fit_profile(key[0]), read_omissions(events)
+    placer = ItemPlacer(prompt, profile, key[1], key[2], marks.pruned)
     return _Prefix(
-        key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.writer(profile)
+        key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.make_writer(profile)
     )
 
 
@@ -443,7 +443,7 @@ def _longer(
         reader.apply(position, events[position])
     items, earlier = reader.checkpoint()
     carried = prefix.carried + history_images(items)
-    placer, writer = prefix.placer.copy(), prefix.writer.copy()
+    placer, writer = prefix.placer.fork(), prefix.writer.fork()
     placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], facts.images))
     for item in placer.take_finished():
         writer.add(item)
@@ -460,8 +460,8 @@ def _kept_characters(profile: Profile) -> int:
 
 def _with_aside(history: History, aside: SideRequestInputs) -> History:
     """Return the history with a side question at its end, without the notes for the model's own turn."""
-    items: list[HistoryItem] = [*history.items, Omission(UNANSWERED_YET), Note(aside.note)]
+    items: list[HistoryItem] = [*history.items, HistoryGap(UNANSWERED_YET), ProgramNote(aside.note)]
     for question, answer in aside.earlier:
-        items += [UserWords(question), ModelResponse(answer, AssistantMessage(text=answer))]
-    items.append(UserWords(aside.question))
+        items += [UserHistoryItem(question), ModelResponse(answer, AssistantMessage(text=answer))]
+    items.append(UserHistoryItem(aside.question))
     return replace(history, items=items, tail=[])

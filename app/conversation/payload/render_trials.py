@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from app.conversation.events import AssistantMessage, ToolCall
-from app.conversation.payload.history import History, HistoryItem, ModelResponse, Note, UserWords
+from app.conversation.payload.history import History, HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.projection import place_items
 from app.conversation.payload.wire_ids import WireIds
@@ -40,16 +40,16 @@ def make_render_trials(profile: Profile) -> list[RenderTrial]:
     """Return the conversations in the form that the profile wants."""
     ids = WireIds(profile.tool_id)
     called = partial(_called, ids)
-    first: list[HistoryItem] = [UserWords(WORDS), called("", 1)]
+    first: list[HistoryItem] = [UserHistoryItem(WORDS), called("", 1)]
     later: list[HistoryItem] = [
         *(
-            UserWords("Hello."),
+            UserHistoryItem("Hello."),
             called("", 2),
-            Note(EARLIER),
-            UserWords("Go on."),
+            ProgramNote(EARLIER),
+            UserHistoryItem("Go on."),
             ModelResponse("Yes.", AssistantMessage()),
         ),
-        *(Note(BETWEEN), UserWords(WORDS), called("I look.", 3)),
+        *(ProgramNote(BETWEEN), UserHistoryItem(WORDS), called("I look.", 3)),
     ]
     more: list[HistoryItem] = [called("", 4, 5)]
     return [
@@ -68,5 +68,5 @@ def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
 def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
     wire = wire_for(profile)
-    messages, system = wire.written(place_items(history, PROMPT, profile, "", ""), profile)
+    messages, system = wire.write_messages(place_items(history, PROMPT, profile, "", ""), profile)
     return RenderTrial(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))

@@ -18,7 +18,7 @@ _TILE, _TILES_FIT, _TILES_SHORT, _TILES_BASE, _TILES_EACH = 512, 2_048, 768, 85,
 """GPT-4o: fitted to a square, then to a short side, counted in tiles."""
 
 
-def image_tokens(width: int, height: int) -> int:
+def estimate_image_tokens(width: int, height: int) -> int:
     """Tokens of a picture of this size in pixels."""
     return max(_claude(width, height), _gpt_patches(width, height), _gpt_tiles(width, height))
 
@@ -47,7 +47,7 @@ _SMALLEST_FACTOR = 0.5
 _LARGEST_FACTOR = 4.0
 
 
-def text_tokens(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """Tokens of a text, uncalibrated."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return int(size / BYTES_PER_TOKEN) + 1
@@ -55,19 +55,19 @@ def text_tokens(text: str) -> int:
 
 def _tokens_beside(payload: Payload) -> int:
     """Tokens of all of a payload but its messages, uncalibrated."""
-    system = message_tokens({"content": payload.system}) if payload.system else 0
-    images = sum(image_tokens(image.width, image.height) for image in payload.images)
-    return system + images + (text_tokens(json.dumps(payload.tools, default=str)) if payload.tools else 0)
+    system = estimate_message_tokens({"content": payload.system}) if payload.system else 0
+    images = sum(estimate_image_tokens(image.width, image.height) for image in payload.images)
+    return system + images + (estimate_text_tokens(json.dumps(payload.tools, default=str)) if payload.tools else 0)
 
 
-def message_tokens(message: dict[str, Any]) -> int:
+def estimate_message_tokens(message: dict[str, Any]) -> int:
     """Tokens of one wire message without its images, uncalibrated."""
     tokens = MESSAGE_TOKENS
     for key, value in message.items():
         if key == "role":
             continue
         value = _without_images(value)
-        tokens += text_tokens(value if isinstance(value, str) else json.dumps(value, default=str))
+        tokens += estimate_text_tokens(value if isinstance(value, str) else json.dumps(value, default=str))
     return tokens
 
 
@@ -105,9 +105,9 @@ class TokenMeter:
         before, sums = self._counted
         same = list(map(is_, messages, before))
         start = same.index(False) if False in same else len(same)
-        sums = [*sums[:start], *accumulate(map(message_tokens, messages[start:]), initial=sums[start])]
+        sums = [*sums[:start], *accumulate(map(estimate_message_tokens, messages[start:]), initial=sums[start])]
         self._counted = messages, sums
-        return int((sum(map(message_tokens, first)) + sums[-1] + _tokens_beside(payload)) * self.factor)
+        return int((sum(map(estimate_message_tokens, first)) + sums[-1] + _tokens_beside(payload)) * self.factor)
 
     def apply(self, event: Event) -> None:
         """Take in the next event."""

@@ -14,7 +14,7 @@ from typing import Any
 from app.conversation.events import ToolCall
 
 
-def arguments_text(arguments: dict[str, Any] | None) -> str:
+def dump_arguments(arguments: dict[str, Any] | None) -> str:
     """A JSON object; `{}` for arguments that never were one."""
     if not arguments:
         return "{}"
@@ -72,7 +72,7 @@ class WireIds:
         self._longest = int(rule[3:]) if rule.startswith("max") else None
         self._taken: set[str] = set()
 
-    def copy(self) -> "WireIds":
+    def fork(self) -> "WireIds":
         """Return a copy that continues independently."""
         copied = copy(self)
         copied._taken = {*self._taken}
@@ -109,6 +109,6 @@ class WireIds:
         return identity if self._longest is None else identity[-self._longest :]
 
 
-def valid_tool_name(name: str) -> str:
+def to_valid_tool_name(name: str) -> str:
     """Return a tool name that strict servers accept; a model can invent any."""
     return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"

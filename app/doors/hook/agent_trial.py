@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from app.doors.hook.agents import Agent
-from app.doors.hook.hook_settings import toml_hooks, with_hook
+from app.doors.hook.hook_settings import add_hook, render_toml_hooks
 from app.doors.hook.options import HookOptions
 from app.workspace.reading import read_file
 
@@ -259,7 +259,7 @@ api_key = "x"
 _IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(String(error)) }}"
 
 
-class AgentScratch:
+class AgentScratchFolders:
     """The folders and variables of one agent, made when this is."""
 
     def __init__(self, agent: str, folder: Path, url: str, *, code_mode: bool = False) -> None:
@@ -364,7 +364,7 @@ class AgentScratch:
         found = (Path(self.environment["HOME"]) / ".factory" / "sessions").rglob("*.jsonl")
         return next(found).stem
 
-    def write_call(self, path: str, text: str) -> ScriptedCall:
+    def make_write_call(self, path: str, text: str) -> ScriptedCall:
         """The call that makes a file; where Codex has Code Mode on, out of a script."""
         if self._agent == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())
@@ -401,7 +401,7 @@ _LARGEST = 65_536
 _Verdict = Literal["held", "not held", "not tried"]
 
 
-class Trial(NamedTuple):
+class DoorTrial(NamedTuple):
     """The result of one edit."""
 
     edit: str
@@ -411,15 +411,15 @@ class Trial(NamedTuple):
     """What was seen, in a line."""
 
 
-def try_door(agent: Agent, program: str, options: HookOptions) -> Iterator[Trial]:
+def try_door(agent: Agent, program: str, options: HookOptions) -> Iterator[DoorTrial]:
     """Try each way in which the agent edits that works without a screen.
 
     Args:
         options: Those of its hook; `wait` is ignored, since nobody decides.
     """
-    yield Trial("an edit", *_try_edit(agent, program, options, code_mode=False))
+    yield DoorTrial("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":
-        yield Trial("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
+        yield DoorTrial("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
 
 
 def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
@@ -428,11 +428,11 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModel() as model:
-                scratch = AgentScratch(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
-                put_hook(agent, scratch, options._replace(wait=0))
+                scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
+                write_hook(agent, scratch, options._replace(wait=0))
                 # A repository, also where the system's temporary folder lies in another one.
                 (scratch.workspace / ".git").mkdir()
-                model.script.append([scratch.write_call(_FILE, _TEXT)])
+                model.script.append([scratch.make_write_call(_FILE, _TEXT)])
                 ending = _run([program, *scratch.arguments("Make the edit.")], scratch)
             if (scratch.workspace / _FILE).exists():
                 return "not held", "the agent wrote the file, though it had signoff's hook"
@@ -445,18 +445,18 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
         return "not tried", " ".join(str(error).split())
 
 
-def put_hook(agent: Agent, scratch: AgentScratch, options: HookOptions) -> None:
+def write_hook(agent: Agent, scratch: AgentScratchFolders, options: HookOptions) -> None:
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
         path = Path(scratch.environment["HOME"]) / str(agent.user_settings)
-        path.write_text(f"{read_file(path, _LARGEST)[0].decode()}\n{toml_hooks(agent, options)}")
+        path.write_text(f"{read_file(path, _LARGEST)[0].decode()}\n{render_toml_hooks(agent, options)}")
         return
     path = scratch.workspace / agent.settings
     path.parent.mkdir(parents=True)
-    path.write_text(with_hook(agent, "", options))
+    path.write_text(add_hook(agent, "", options))
 
 
-def _run(command: list[str], scratch: AgentScratch) -> str:
+def _run(command: list[str], scratch: AgentScratchFolders) -> str:
     """Run the agent and return how it ended."""
     with subprocess.Popen(
         command,
@@ -478,7 +478,7 @@ def _run(command: list[str], scratch: AgentScratch) -> str:
     return f"it exited with {process.returncode}; its last line: {last or '(nothing)'}"
 
 
-def _staged_paths(scratch: AgentScratch) -> list[str]:
+def _staged_paths(scratch: AgentScratchFolders) -> list[str]:
     """The files of all proposals in the scratch folder."""
     command = [sys.executable, "-P", "-m", "signoff", "proposals", "--all", "--json"]
     done = subprocess.run(

@@ -10,21 +10,21 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from app.doors.hook.text_edits import (
-    AgentReplacement,
-    WholeFile,
+    ReplacementTool,
+    WholeFileTool,
+    apply_notebook_edit,
     apply_patch,
+    apply_qwen_notebook_edit,
     has_mostly_crlf,
     has_only_crlf,
-    notebook_edit,
-    qwen_notebook_edit,
 )
 from app.doors.hook.transcripts import (
     TranscriptResponse,
-    claude_response,
-    codex_response,
-    droid_response,
-    gemini_response,
-    qwen_response,
+    find_claude_response,
+    find_codex_response,
+    find_droid_response,
+    find_gemini_response,
+    find_qwen_response,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Agent(NamedTuple):
         return shutil.which(self.program_name or self.name)
 
     @property
-    def wiring(self) -> str:
+    def settings_label(self) -> str:
         """The settings file to change, with the name to show."""
         return self.settings or f"~/{self.user_settings}"
 
@@ -130,10 +130,10 @@ def _below(folder: Path, *names: str, shown: str = "") -> list[tuple[str, Path]]
     return [(f"{shown}{name}", folder / name) for name in names if name]
 
 
-_CLAUDE_EDIT = AgentReplacement(
+_CLAUDE_EDIT = ReplacementTool(
     uses_crlf=has_mostly_crlf, takes_text_as_it_is=True, takes_line_end=True, fills_blank=True
 )
-_COPILOT_EDIT = AgentReplacement(
+_COPILOT_EDIT = ReplacementTool(
     path="path",
     old="old_str",
     new="new_str",
@@ -143,7 +143,7 @@ _COPILOT_EDIT = AgentReplacement(
     takes_line_end=True,
     makes_new=False,
 ).apply
-_COPILOT_CREATE = WholeFile(path="path", content="file_text", only_new=True).apply
+_COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True).apply
 
 
 def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
@@ -158,15 +158,15 @@ AGENTS = (
         {
             "Edit": _CLAUDE_EDIT.apply,
             "MultiEdit": _CLAUDE_EDIT._replace(edits="edits").apply,
-            "Write": WholeFile().apply,
-            "NotebookEdit": notebook_edit,
+            "Write": WholeFileTool().apply,
+            "NotebookEdit": apply_notebook_edit,
         },
         ("Bash", "PowerShell", "Monitor"),
         Denial(ends_turn=True),
         ".claude/settings.json",
         "Start it anew in this folder.",
         project_variable="CLAUDE_PROJECT_DIR",
-        response=claude_response,
+        response=find_claude_response,
         local=".claude/settings.local.json",
         on_failure=MappingProxyType({"onFailure": "block"}),
         silent_denial=True,
@@ -180,22 +180,22 @@ AGENTS = (
         ".codex/hooks.json",
         "Start it anew in this folder, trust the folder, and trust the hooks with its command /hooks: until then it "
         "passes them over.",
-        response=codex_response,
+        response=find_codex_response,
         config=".codex/config.toml",
     ),
     Agent(
         "gemini",
         "Gemini CLI",
         {
-            "write_file": WholeFile(keeps_crlf=True).apply,
-            "replace": AgentReplacement(everywhere="allow_multiple", expected="expected_replacements").apply,
+            "write_file": WholeFileTool(keeps_crlf=True).apply,
+            "replace": ReplacementTool(everywhere="allow_multiple", expected="expected_replacements").apply,
         },
         ("run_shell_command",),
         Denial(ends_turn=True, is_flat=True),
         ".gemini/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="GEMINI_PROJECT_DIR",
-        response=gemini_response,
+        response=find_gemini_response,
         before_tool="BeforeTool",
         before_prompt="BeforeAgent",
         milliseconds=True,
@@ -204,16 +204,16 @@ AGENTS = (
         "qwen",
         "Qwen Code",
         {
-            "write_file": WholeFile(keeps_crlf=True, keeps_mark=True).apply,
-            "edit": AgentReplacement(takes_line_end=True).apply,
-            "notebook_edit": qwen_notebook_edit,
+            "write_file": WholeFileTool(keeps_crlf=True, keeps_mark=True).apply,
+            "edit": ReplacementTool(takes_line_end=True).apply,
+            "notebook_edit": apply_qwen_notebook_edit,
         },
         ("run_shell_command", "monitor"),
         Denial(on_stderr=True),
         ".qwen/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="QWEN_PROJECT_DIR",
-        response=qwen_response,
+        response=find_qwen_response,
         fails_open=True,
     ),
     Agent(
@@ -241,8 +241,8 @@ AGENTS = (
         "opencode",
         "OpenCode",
         {
-            "write": WholeFile(path="filePath", keeps_mark=True).apply,
-            "edit": AgentReplacement(
+            "write": WholeFileTool(path="filePath", keeps_mark=True).apply,
+            "edit": ReplacementTool(
                 path="filePath",
                 old="oldString",
                 new="newString",
@@ -264,8 +264,8 @@ AGENTS = (
         "droid",
         "Droid",
         {
-            "Create": WholeFile(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
-            "Edit": AgentReplacement(
+            "Create": WholeFileTool(keeps_crlf=True, keeps_mark=True, ends_line=True).apply,
+            "Edit": ReplacementTool(
                 old="old_str",
                 new="new_str",
                 everywhere="change_all",
@@ -280,7 +280,7 @@ AGENTS = (
         ".factory/settings.json",
         "Start it anew in this folder.",
         project_variable="FACTORY_PROJECT_DIR",
-        response=droid_response,
+        response=find_droid_response,
         # Without a screen (`droid exec`) it calls no hook before a prompt.
         hears_with_call="denial",
         fails_open=True,
@@ -291,8 +291,8 @@ AGENTS = (
         "kimi",
         "Kimi Code",
         {
-            "Write": WholeFile(path="path", mode="mode").apply,
-            "Edit": AgentReplacement(
+            "Write": WholeFileTool(path="path", mode="mode").apply,
+            "Edit": ReplacementTool(
                 path="path",
                 uses_crlf=has_only_crlf,
                 changes_all_endings=False,

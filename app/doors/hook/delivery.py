@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.doors.agent_decisions import decision_status, proposal_report, wait_for_decision
+from app.doors.agent_decisions import read_decision_status, report_proposal, wait_for_decision
 from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
@@ -26,7 +26,7 @@ _GO_ON = (
 def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
     """Return the decisions since then, for the agent to read beside the user's new prompt."""
     with _open(root) as runtime:
-        parts = [(turn.proposal, *proposal_report(runtime, turn.proposal, turn.reported)) for turn in turns]
+        parts = [(turn.proposal, *report_proposal(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
@@ -64,7 +64,7 @@ def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnsw
 
 def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
     try:
-        now = decision_status(runtime.database, runtime.name, proposal, reported)
+        now = read_decision_status(runtime.database, runtime.name, proposal, reported)
         seconds = until - time.monotonic()
         if not now.is_decided and seconds > 0:
             now = wait_for_decision(
@@ -74,7 +74,7 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
         return answer
     if not now.is_decided:
         return answer
-    words, number = proposal_report(runtime, proposal, reported)
+    words, number = report_proposal(runtime, proposal, reported)
     # A plain denial leaves the word with the user, as it does with signoff's own model.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_GO_ON}"

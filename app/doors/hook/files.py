@@ -24,7 +24,7 @@ class TurnFiles:
         self._edited: dict[str, CapturedFile] = {}
 
     @property
-    def edited(self) -> list[CapturedFile]:
+    def edited_files(self) -> list[CapturedFile]:
         """The files that the call has changed."""
         return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
@@ -32,7 +32,7 @@ class TurnFiles:
         """Return the bytes with the turn's edits; None if there is no such file. Raises NotStaged."""
         return self._file(path).after
 
-    def text(self, path: str) -> str:
+    def decode_file(self, path: str) -> str:
         """Return the text with the turn's edits; raises NotStaged if the file is missing or not UTF-8."""
         data = self.read(path)
         if data is None:

@@ -28,7 +28,7 @@ from app.doors.hook.agents import find_agent, find_agent_with_tool
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
-from app.doors.hook.options import HookOptions, hook_options
+from app.doors.hook.options import HookOptions, parse_hook_options
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
@@ -51,7 +51,7 @@ class AgentChannel(Protocol):
     began: float
     """When the hook was started, by the monotonic clock."""
 
-    def needs_no_denial(self) -> None:
+    def allow_on_failure(self) -> None:
         """Let the agent go on if the hook fails."""
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
@@ -68,14 +68,14 @@ class HookDoor(NamedTuple):
     """The user's, which has the reading budget."""
 
     @property
-    def most_unread(self) -> int:
+    def unread_limit(self) -> int:
         """Lines that may wait unread before an edit; 0 for any number. Raises ValueError or OSError."""
-        from app.config.reading_limit import reading_limit
+        from app.config.reading_limit import read_reading_limit
 
-        return reading_limit(self.config_file) if self.config_file is not None else 0
+        return read_reading_limit(self.config_file) if self.config_file is not None else 0
 
 
-class HookStopped(BaseException):
+class HookTerminated(BaseException):
     """The hook got SIGTERM, from the agent or the system."""
 
 
@@ -83,17 +83,17 @@ class InputTooLarge(Exception):
     """Standard input is larger than `LARGEST`."""
 
 
-def hook(arguments: Sequence[str], agent: AgentChannel) -> int:
+def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_SELDOM)
     text = b""
     try:
         signal.signal(signal.SIGTERM, _stop)
-        name, workspace, options = hook_options(arguments)
+        name, workspace, options = parse_hook_options(arguments)
         text = sys.stdin.buffer.read(LARGEST + 1)
         if _is_prompt_event(text):
             # Nothing is at stake before a prompt, and to fail there would take the user's words away.
-            agent.needs_no_denial()
+            agent.allow_on_failure()
         if len(text) > LARGEST:
             _discard_input()
             raise InputTooLarge(
@@ -130,7 +130,7 @@ def _discard_input() -> None:
 
 
 def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: AgentChannel) -> None:
-    root = Path(workspace or project_root(call))
+    root = Path(workspace or find_project_root(call))
     where = find_app_dirs()
     database = Database(where.database)
     try:
@@ -143,7 +143,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         while answer.unread and until > time.monotonic():
             from app.doors.agent_decisions import wait_until_read
 
-            wait_until_read(ReadingStore(database, name, signal), signal, door.most_unread, until - time.monotonic())
+            wait_until_read(ReadingStore(database, name, signal), signal, door.unread_limit, until - time.monotonic())
             answer = answer_call(door, call)
         answer = _with_decision(door, call, answer, until)
         denied = answer.verdict == "deny"
@@ -186,7 +186,7 @@ def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: fl
     return answer
 
 
-def project_root(call: HookCall) -> str:
+def find_project_root(call: HookCall) -> str:
     """The agent's project: the one in its environment, else the repository, else its folder."""
     named = os.environ.get(find_agent(call.agent).project_variable, "")
     if named and Path(call.folder).is_relative_to(named):
@@ -200,7 +200,7 @@ def _is_prompt_event(text: bytes) -> bool:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    raise HookStopped("It was stopped.")
+    raise HookTerminated("It was stopped.")
 
 
 DECIDING = frozenset({"approve", "deny", "redo", "review", "stage", "undo"})
@@ -313,7 +313,7 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
         return hook_messages.not_staged_answer(str(error))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return hook_messages.not_staged_answer(f"signoff does not understand this call of {call.tool} ({error!r}).")
-    edited = files.edited
+    edited = files.edited_files
     if not edited:
         return hook_messages.not_staged_answer("the files have this text already.")
     proposal = mine.proposal if mine else ""
@@ -326,7 +326,7 @@ def _capture(
 ) -> HookAnswer:
     """Store what a call makes of files, upon what the turn had made of them before, and return the answer."""
     try:
-        name = door.captured.capture(staging, edited, before, door.most_unread)
+        name = door.captured.capture(staging, edited, before, door.unread_limit)
     except TooMuchUnread as full:
         return hook_messages.unread_answer(str(full))
     if not name:

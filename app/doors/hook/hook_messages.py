@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import TranscriptResponse, copilot_response, kimi_response
+from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response, find_kimi_response
 
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
@@ -57,9 +57,9 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if event in BEFORE_TOOL and not response.id:
         match agent:
             case "copilot":
-                response = copilot_response(session, _name(data, "timestamp"))
+                response = find_copilot_response(session, _name(data, "timestamp"))
             case "kimi":
-                response = kimi_response(session)
+                response = find_kimi_response(session)
             case _:
                 response = find_agent(agent).response(path, call)
     prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt

@@ -18,7 +18,7 @@ from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import Agent
-from app.doors.hook.options import HookOptions, hook_options
+from app.doors.hook.options import HookOptions, parse_hook_options
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -46,26 +46,26 @@ def parse_json_text(text: str) -> JsonNode:
     return node
 
 
-def json_value(text: str, node: JsonNode) -> object:
+def node_value(text: str, node: JsonNode) -> object:
     """Return the Python value of a node."""
     if node.members is not None:
-        return {key: json_value(text, each) for key, each in node.members.items()}
+        return {key: node_value(text, each) for key, each in node.members.items()}
     if node.items is not None:
-        return [json_value(text, each) for each in node.items]
+        return [node_value(text, each) for each in node.items]
     return json.loads(text[node.start : node.end])
 
 
-def with_member(text: str, node: JsonNode, key: str, added: object) -> str:
+def insert_member(text: str, node: JsonNode, key: str, added: object) -> str:
     """Return the text with one more member at the end of an object."""
     return _with_last(text, node, f"{json.dumps(key)}: ", added, list((node.members or {}).values()))
 
 
-def with_item(text: str, node: JsonNode, added: object) -> str:
+def insert_item(text: str, node: JsonNode, added: object) -> str:
     """Return the text with one more item at the end of an array."""
     return _with_last(text, node, "", added, list(node.items or ()))
 
 
-def without_part(text: str, holder: JsonNode, gone: JsonNode) -> str:
+def remove_part(text: str, holder: JsonNode, gone: JsonNode) -> str:
     """Return the text without one member or item of `holder`, and without its comma."""
     every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
     at = every.index(gone)
@@ -197,7 +197,7 @@ class InstalledHook(NamedTuple):
         """The options in its command; the defaults if they can't be parsed."""
         with suppress(SystemExit, ValueError), redirect_stderr(io.StringIO()):
             words = shlex.split(self.command.partition("||")[0])
-            return hook_options(words[words.index("hook") + 1 :])[2]
+            return parse_hook_options(words[words.index("hook") + 1 :])[2]
         return HookOptions()
 
     def weaknesses(self, agent: Agent) -> Iterator[str]:
@@ -226,28 +226,28 @@ def hook_command(agent: Agent, options: HookOptions) -> str:
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 
-def installed_hook(agent: Agent, text: str) -> InstalledHook | None:
+def find_hook(agent: Agent, text: str) -> InstalledHook | None:
     """Return signoff's hook before each tool; None if there is none. Raises UnreadableSettings."""
     if agent.form == "plugin":
-        line = plugin_command(text)
+        line = parse_plugin_command(text)
         plugin = InstalledHook(line, math.inf, "", True)
-        return plugin._replace(is_altered=text != plugin_text(line, plugin.options.max_seconds)) if line else None
+        return plugin._replace(is_altered=text != render_plugin(line, plugin.options.max_seconds)) if line else None
     if agent.form == "toml":
         return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
-        found: Any = json_value(text, hook)
-        matcher: Any = json_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
+        found: Any = node_value(text, hook)
+        matcher: Any = node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
         return InstalledHook(str(found["command"]), limit, str(matcher), not found.get("async"))
     return None
 
 
-def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
+def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return plugin_text(hook_command(agent, options), options.max_seconds)
-    text = without_hook(agent, text) if text.strip() else "{}\n"
+        return render_plugin(hook_command(agent, options), options.max_seconds)
+    text = remove_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": hook_command(agent, options), "timeout": limit, **agent.on_failure}
     # Nothing is at stake before a prompt: a failure there is not to take the user's words away.
@@ -256,24 +256,24 @@ def with_hook(agent: Agent, text: str, options: HookOptions) -> str:
     return _with_group(text, agent.before_prompt, {"hooks": [before_prompt]})
 
 
-def without_hook(agent: Agent, text: str) -> str:
+def remove_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return "" if plugin_command(text) else text
+        return "" if parse_plugin_command(text) else text
     for event in (agent.before_tool, agent.before_prompt):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
             hooks = _members(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = without_part(text, hooks, hook)
+                text = remove_part(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = without_part(text, groups, group)
+                text = remove_part(text, groups, group)
             else:
                 text = _without_event(text, event)
     return text
 
 
-def toml_hooks(agent: Agent, options: HookOptions) -> str:
+def render_toml_hooks(agent: Agent, options: HookOptions) -> str:
     """Return the tables that add signoff's hook to TOML settings, which only the user can write."""
     tables = (
         {"event": agent.before_tool, "command": hook_command(agent, options), "timeout": _limit(agent, options)},
@@ -312,23 +312,23 @@ def _without_event(text: str, event: str) -> str:
     root = _parsed(text)
     hooks = _members(root)["hooks"]
     if len(_members(hooks)) > 1:
-        return without_part(text, hooks, _members(hooks)[event])
-    return without_part(text, root, hooks)
+        return remove_part(text, hooks, _members(hooks)[event])
+    return remove_part(text, root, hooks)
 
 
 def _with_group(text: str, event: str, group: object) -> str:
     root = _parsed(text)
     hooks = _members(root).get("hooks")
     if hooks is None:
-        return with_member(text, root, "hooks", {event: [group]})
+        return insert_member(text, root, "hooks", {event: [group]})
     if hooks.members is None:
         raise UnreadableSettings("their hooks are not an object")
     groups = hooks.members.get(event)
     if groups is None:
-        return with_member(text, hooks, event, [group])
+        return insert_member(text, hooks, event, [group])
     if groups.items is None:
         raise UnreadableSettings(f"their {event} is not a list")
-    return with_item(text, groups, group)
+    return insert_item(text, groups, group)
 
 
 def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
@@ -340,7 +340,7 @@ def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonN
     for group in (groups.items or ()) if groups else ():
         hooks = _members(group).get("hooks")
         for hook in (hooks.items or ()) if hooks else ():
-            found: Any = json_value(text, hook)
+            found: Any = node_value(text, hook)
             line = found.get("command") if isinstance(found, dict) else None
             if groups and isinstance(line, str) and _is_ours(agent, line):
                 yield groups, group, hook
@@ -452,7 +452,7 @@ export const Signoff = async ({ client, directory }) => {
 """
 
 
-def plugin_text(command: str, longest: int) -> str:
+def render_plugin(command: str, longest: int) -> str:
     """Return the plugin.
 
     Args:
@@ -461,7 +461,7 @@ def plugin_text(command: str, longest: int) -> str:
     return _TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
 
 
-def plugin_command(text: str) -> str:
+def parse_plugin_command(text: str) -> str:
     """Return the command line that a plugin runs; empty if it is not a plugin of signoff's."""
     found = _COMMAND.search(text)
     return str(json.loads(found[1])) if found else ""
@@ -475,7 +475,7 @@ _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
 """For each agent: the first release without a weakness, and the weakness of those before."""
 
 
-def agent_version(program: str) -> str:
+def read_agent_version(program: str) -> str:
     """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
     # Agents write to their home even for that; it is not to be the user's.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
@@ -512,7 +512,7 @@ def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
 def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; settings that can't be parsed have none."""
     try:
-        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_value(text, parse_json_text(text))
+        found: Any = tomllib.loads(text) if name.endswith(".toml") else node_value(text, parse_json_text(text))
     except ValueError:
         return
     match agent.name, found:

@@ -32,12 +32,12 @@ class HookOptions(NamedTuple):
         return " ".join(f"--{name} {value}" for name, value, default in chosen if value != default)
 
     @classmethod
-    def of(cls, arguments: argparse.Namespace) -> "HookOptions":
+    def from_arguments(cls, arguments: argparse.Namespace) -> "HookOptions":
         """Return the options that `add_hook_options` parsed."""
         return cls(*(getattr(arguments, name) for name in cls._fields))
 
 
-def hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
+def parse_hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
     """The agent, the workspace (empty: the agent's) and the options; raises SystemExit.
 
     The parser is of the hook alone: that of all commands takes longer to make than an answer.
@@ -45,7 +45,7 @@ def hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
     parser = argparse.ArgumentParser(prog="signoff hook", allow_abbrev=False)
     add_hook_arguments(parser)
     found = parser.parse_args(arguments)
-    return found.agent, found.workspace, HookOptions.of(found)
+    return found.agent, found.workspace, HookOptions.from_arguments(found)
 
 
 def add_hook_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,7 +42,7 @@ def has_only_crlf(text: str) -> bool:
     return has_crlf(text) and "\n" not in text.replace("\r\n", "").replace("\r", "\n")
 
 
-class WholeFile(NamedTuple):
+class WholeFileTool(NamedTuple):
     """A tool that writes a whole file."""
 
     path: str = "file_path"
@@ -77,7 +77,7 @@ class WholeFile(NamedTuple):
         files.write(path, content.encode())
 
 
-class AgentReplacement(NamedTuple):
+class ReplacementTool(NamedTuple):
     """A tool that replaces a text in a file."""
 
     path: str = "file_path"
@@ -110,7 +110,7 @@ class AgentReplacement(NamedTuple):
         path = string_argument(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
-        raw = files.text(path) if data is not None else ""
+        raw = files.decode_file(path) if data is not None else ""
         crlf = self.uses_crlf(raw)
         text = _with_lf(raw) if self.changes_all_endings else raw
         for one in each:
@@ -162,10 +162,10 @@ def _with_crlf(text: str) -> str:
 _LARGEST_WHOLE = 2**53
 
 
-def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change one cell, or raise NotStaged."""
     path = string_argument(arguments, "notebook_path")
-    text = files.text(path)
+    text = files.decode_file(path)
     try:
         notebook = json.loads(text, parse_float=_number, parse_int=_number)
         cells = notebook["cells"]
@@ -178,10 +178,10 @@ def notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     )
 
 
-def qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
+def apply_qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
     """Change one cell as Qwen Code does, which keeps layout and kind of texts; raises NotStaged."""
     path = string_argument(arguments, "notebook_path")
-    raw = files.text(path)
+    raw = files.decode_file(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         notebook = json.loads(text, parse_float=_number, parse_int=_number)
@@ -375,7 +375,7 @@ def _update(files: "TurnFiles", path: str, lines: Sequence[str], at: int) -> int
             chunks.append(chunk)
     if not chunks:
         raise NotStaged(f"The patch was not staged: it changes nothing in {path}.")
-    data = _changed(path, files.text(path), chunks).encode()
+    data = _changed(path, files.decode_file(path), chunks).encode()
     if target != path:
         files.write(path, None)
     files.write(target, data)

@@ -33,7 +33,7 @@ class TranscriptResponse(NamedTuple):
     prompt: str = ""
 
 
-def claude_response(path: str, call: str) -> TranscriptResponse:
+def find_claude_response(path: str, call: str) -> TranscriptResponse:
     """Return the message that contains the call."""
     for line in reversed(_lines(path, call)):
         message = line.get("message")
@@ -44,7 +44,7 @@ def claude_response(path: str, call: str) -> TranscriptResponse:
     return TranscriptResponse()
 
 
-def codex_response(path: str, call: str) -> TranscriptResponse:
+def find_codex_response(path: str, call: str) -> TranscriptResponse:
     """Return the response of a call; its id is that of its first call. Results come after all calls of a response."""
     first = ""
     for line in _lines(path, "_call"):
@@ -61,7 +61,7 @@ def codex_response(path: str, call: str) -> TranscriptResponse:
     return TranscriptResponse()
 
 
-def gemini_response(path: str, call: str) -> TranscriptResponse:
+def find_gemini_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response, with the id of the user's last prompt."""
     found = TranscriptResponse()
     for line in _lines(path, '"type"'):
@@ -72,7 +72,7 @@ def gemini_response(path: str, call: str) -> TranscriptResponse:
     return found
 
 
-def qwen_response(path: str, call: str) -> TranscriptResponse:
+def find_qwen_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response. Its prompts have ids in the payload."""
     found = TranscriptResponse()
     for line in _lines(path, '"type"'):
@@ -81,7 +81,7 @@ def qwen_response(path: str, call: str) -> TranscriptResponse:
     return found
 
 
-def droid_response(path: str, call: str) -> TranscriptResponse:
+def find_droid_response(path: str, call: str) -> TranscriptResponse:
     """Return the model's last response, with the id of the user's last prompt."""
     found = TranscriptResponse()
     for line in _lines(path, '"message"'):
@@ -97,7 +97,7 @@ def droid_response(path: str, call: str) -> TranscriptResponse:
     return found
 
 
-def copilot_response(session: str, called: str) -> TranscriptResponse:
+def find_copilot_response(session: str, called: str) -> TranscriptResponse:
     """Return the response of a call, with the id of the user's prompt, from the log of a session.
 
     The payload names neither. Its time is that of the event `hook.start` in the log, and all calls of a response have
@@ -135,7 +135,7 @@ def copilot_response(session: str, called: str) -> TranscriptResponse:
     raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
 
 
-def kimi_response(session: str) -> TranscriptResponse:
+def find_kimi_response(session: str) -> TranscriptResponse:
     """Return the model's response that is being worked on, from the logs of a session's agents.
 
     The payload names neither file nor response, and a call is written to the log only after its hook. Each request to

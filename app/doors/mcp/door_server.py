@@ -202,7 +202,7 @@ class RunningCall:
         self._token = call.meta.get("progressToken")
         self._send = send
 
-    def progress(self, done: float, total: float, message: str) -> None:
+    def report_progress(self, done: float, total: float, message: str) -> None:
         """Tell the host that the call goes on, if it asked for progress; `done` must grow each time."""
         if isinstance(self._token, str | int) and not self.stop.is_set():
             params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
@@ -238,16 +238,16 @@ class DoorServer:
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
-    def receive(self, line: bytes | None) -> None:
+    def handle_line(self, line: bytes | None) -> None:
         """Handle one line of the host; None stands for a line that was too long."""
         if line is not None and not line.strip():
             return
         try:
             self._receive_message(parse_messages(line))
         except RpcError as refusal:
-            self._send(refusal.response())
+            self._send(refusal.to_response())
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """End the server: stop all waits and answer the calls that are under way."""
         with self._lock:
             running, threads = [*self._running.values()], [*self._threads]

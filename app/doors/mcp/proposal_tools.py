@@ -14,13 +14,13 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.agent.gate import UnansweredFeedback
+from app.agent.gate import UnansweredDenials
 from app.agent.interventions import repeated_denials_note
 from app.config.settings import ConfigError
 from app.doors.agent_decisions import (
     DecisionStatus,
-    decision_status,
-    proposal_report,
+    read_decision_status,
+    report_proposal,
     wait_for_decision,
     wait_until_read,
 )
@@ -57,7 +57,7 @@ class _Arguments(BaseModel):
 
 
 class ReplacementArguments(_Arguments):
-    """One replacement; its fields are those of `app.proposals.locate.matching.AgentReplacement`."""
+    """One replacement; its fields are those of `app.proposals.locate.matching.ReplacementTool`."""
 
     old: str
     new: str
@@ -116,7 +116,7 @@ QUOTED = 24_000
 """Characters of all files together."""
 
 
-def resulting_text(runtime: OpenWorkspace, proposal: Proposal) -> str:
+def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """The text of the files that were written; empty if none was, or it was undone."""
     room = QUOTED
     parts: list[str] = []
@@ -151,7 +151,7 @@ REFUSED = (
 )
 
 
-def refusal(last: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
+def refusal_reason(last: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
     """Return why a call may not stage anything; empty if it may.
 
     Args:
@@ -173,7 +173,9 @@ _PENDING_LINES = 40
 """Lines that one refusal quotes of what is pending."""
 
 
-def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]) -> str:
+def add_files_to_draft(
+    runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]
+) -> str:
     """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
@@ -196,7 +198,7 @@ def draft_files(runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArgume
     return "\n".join(notes)
 
 
-def draft_patch(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
+def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
     """Put a patch into an empty draft; return what the agent should know of it.
 
     Raises:
@@ -353,12 +355,18 @@ class ProposalTools:
             case "propose_edit":
                 edit = parse_arguments(name, ProposeEditArguments, given)
                 return self._propose(
-                    lambda runtime, draft, own: draft_files(runtime, draft, edit.files, own), edit, caller, running
+                    lambda runtime, draft, own: add_files_to_draft(runtime, draft, edit.files, own),
+                    edit,
+                    caller,
+                    running,
                 )
             case "propose_patch":
                 patch = parse_arguments(name, ProposePatchArguments, given)
                 return self._propose(
-                    lambda runtime, draft, own: draft_patch(runtime, draft, patch.patch), patch, caller, running
+                    lambda runtime, draft, own: add_patch_to_draft(runtime, draft, patch.patch),
+                    patch,
+                    caller,
+                    running,
                 )
             case _:
                 return self._status(parse_arguments(name, StatusArguments, given), caller, running)
@@ -397,7 +405,9 @@ class ProposalTools:
     def _wait_for_reader(self, seconds: float, left: float, running: RunningCall) -> None:
         """Wait until the user has read enough for another edit, and send the host progress messages meanwhile."""
         runtime = self._open()
-        running.progress(round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff")
+        running.report_progress(
+            round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
+        )
         wait_until_read(
             runtime.reading, runtime.signal, runtime.most_unread(), min(PROGRESS_SECONDS, left), running.stop
         )
@@ -419,8 +429,8 @@ class ProposalTools:
             if turns:
                 if words := self._unread_words(runtime, turns, running):
                     return _ToolAnswer(words, failed=True)
-                status = decision_status(runtime.database, runtime.name, turns[-1].proposal)
-                if no := refusal(turns[-1], caller, arguments.on_top_of or "", status):
+                status = read_decision_status(runtime.database, runtime.name, turns[-1].proposal)
+                if no := refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MOST_WAITING:
@@ -439,7 +449,7 @@ class ProposalTools:
         unread = [
             turn.proposal
             for turn in turns
-            if decision_status(runtime.database, runtime.name, turn.proposal, turn.reported).has_feedback
+            if read_decision_status(runtime.database, runtime.name, turn.proposal, turn.reported).has_feedback
         ]
         if not unread:
             return ""
@@ -483,7 +493,7 @@ class ProposalTools:
 
     def _unanswered(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
         """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
-        feedback = UnansweredFeedback()
+        feedback = UnansweredDenials()
         for name in own:
             if not runtime.service.get(name).superseded_by:
                 for record in runtime.sessions.decisions(name):
@@ -497,7 +507,7 @@ class ProposalTools:
         began = time.monotonic()
         while True:
             waited = time.monotonic() - began
-            running.progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
+            running.report_progress(round(waited, 3), seconds, f"{name} waits for the user's decision in signoff")
             step = min(PROGRESS_SECONDS, seconds - waited)
             status = wait_for_decision(
                 runtime.database,
@@ -513,11 +523,11 @@ class ProposalTools:
 
     def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
-        text, number = proposal_report(runtime, name)
+        text, number = report_proposal(runtime, name)
         turn = runtime.captured.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
             runtime.captured.mark_reported(name, number)
-        if decision_status(runtime.database, runtime.name, name).is_plain_denial:
+        if read_decision_status(runtime.database, runtime.name, name).is_plain_denial:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
             text = f"{text}\n\n{advice.text}"
@@ -541,10 +551,13 @@ class ProposalTools:
         name = runtime.service.get(wanted).id
         turn = runtime.captured.turn_of_proposal(name)
         reported = turn.reported if turn is not None else 0
-        status = decision_status(runtime.database, runtime.name, name, reported)
+        status = read_decision_status(runtime.database, runtime.name, name, reported)
         if arguments.wait_seconds and not status.is_decided:
             status = self._wait_with_progress(runtime, name, reported, arguments.wait_seconds, running)
-        parts = [self._describe_decisions(runtime, name, running), resulting_text(runtime, runtime.service.get(name))]
+        parts = [
+            self._describe_decisions(runtime, name, running),
+            format_written_files(runtime, runtime.service.get(name)),
+        ]
         if not status.is_decided:
             parts.append(_pending_text(runtime, name))
         return _ToolAnswer("\n\n".join(filter(None, parts)))

@@ -30,17 +30,17 @@ Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
 """What may cure the failure, the likeliest first."""
 
 
-def profile_change(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
+def make_correction(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
     """Return the correction that makes these changes."""
     return Correction(name, profile.model_copy(update=changes), notice)
 
 
-def rule_for(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
+def make_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
     """Return a rule: a server whose message matches needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
-            yield profile_change(name, profile, notice, **changes)
+            yield make_correction(name, profile, notice, **changes)
 
     return rule
 
@@ -60,11 +60,11 @@ _EFFORT = {
 
 
 def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    for name, value in payload.wishes.without(profile.refused).values().items():
+    for name, value in payload.wishes.without_refused(profile.refused).as_fields().items():
         pattern = _EFFORT[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
             notice = f"The server does not take {name} = {_shown(value)}; requests go without it from now on."
-            yield profile_change(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
+            yield make_correction(f"without:{name}", profile, notice, refused={**profile.refused, name: value})
 
 
 def _shown(value: object) -> str:
@@ -96,32 +96,32 @@ _OUTPUT_LIMIT = re.compile(
 def _responses_only(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "chat" and failure.status in (400, 404) and _RESPONSES_WANTED.search(failure.text):
         notice = "This model does not speak chat completions here; requests go out as Responses from now on."
-        yield profile_change("wire:responses", profile, notice, wire="responses")
+        yield make_correction("wire:responses", profile, notice, wire="responses")
 
 
 def _no_responses(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     missing = failure.status in (404, 405, 501) and failure.kind is not FailureKind.MODEL_NOT_FOUND
     if profile.wire == "responses" and missing:
         notice = "There are no Responses here; requests go out as chat completions from now on."
-        yield profile_change("wire:chat", profile, notice, wire="chat")
+        yield make_correction("wire:chat", profile, notice, wire="chat")
 
 
 def _opaque(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     said = {"responses": _SEALED, "anthropic": _SIGNED}.get(profile.wire)
     if said is not None and said.search(failure.text):
         notice = "The model does not take its reasoning back; it goes without from now on."
-        yield profile_change("opaque_echo", profile, notice, opaque_echo=False)
+        yield make_correction("opaque_echo", profile, notice, opaque_echo=False)
 
 
 def _breakpoints(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and "cache_control" in failure.text:
-        yield profile_change("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
+        yield make_correction("cache", profile, "The server does not know cache_control.", cache_breakpoints=False)
 
 
 def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.wire == "anthropic" and (named := _OUTPUT_LIMIT.search(failure.text)):
         limit = int(named[1] or named[2])
-        yield profile_change(
+        yield make_correction(
             f"output_limit:{limit}", profile, f"A response has at most {limit:,} tokens here.", output_limit=limit
         )
 
@@ -161,7 +161,7 @@ def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem
     refused = [*profile.refused_tools, *map(tool_key, tools)][-_MOST_TOOLS:]
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
-    return profile_change(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
+    return make_correction(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
 
 
 _BAD_IMAGE = re.compile(
@@ -196,7 +196,7 @@ def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterat
         for refused in (names[-1:], names):
             notice = "The server refused an image; it goes without, and the model is told so."
             known = [name for name in profile.refused_images if name not in refused]
-            yield profile_change(
+            yield make_correction(
                 f"image:{len(refused)}", profile, notice, refused_images=[*known, *dict.fromkeys(refused)][-_MOST:]
             )
 
@@ -218,7 +218,7 @@ def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> It
 
 def _without(profile: Profile) -> Correction:
     notice = "The model takes no images here: it goes on without them, and is told so. /model changes the model."
-    return profile_change("images", profile, notice, images_supported=False)
+    return make_correction("images", profile, notice, images_supported=False)
 
 
 _MOST = 50
@@ -303,7 +303,7 @@ def find_correction(
 def _stream_usage(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.stream_usage and re.search(r"stream_options|include_usage", failure.text):
         notice = "The server does not report token counts in the stream; they are estimated."
-        yield profile_change("stream_usage", profile, notice, stream_usage=False)
+        yield make_correction("stream_usage", profile, notice, stream_usage=False)
 
 
 def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -312,12 +312,12 @@ def _max_tokens(profile: Profile, failure: Failure, payload: Payload) -> Iterato
     other = "max_tokens" if profile.max_tokens_field == "max_completion_tokens" else "max_completion_tokens"
     if not _REFUSING.search(failure.text):
         return
-    yield profile_change(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
+    yield make_correction(f"max_tokens:{other}", profile, f"The server takes {other}.", max_tokens_field=other)
 
 
 def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.parallel_tool_calls is not None and "parallel_tool_calls" in failure.text:
-        yield profile_change(
+        yield make_correction(
             "parallel", profile, "The server does not know parallel_tool_calls.", parallel_tool_calls=None
         )
 
@@ -325,7 +325,7 @@ def _parallel_calls(profile: Profile, failure: Failure, _: Payload) -> Iterator[
 def _tools(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     if payload.tools and profile.tools_supported and _TOOLS.search(failure.text):
         notice = "This model takes no tools here: it can talk, but neither read files nor propose edits."
-        yield profile_change("tools", profile, notice, tools_supported=False)
+        yield make_correction("tools", profile, notice, tools_supported=False)
 
 
 def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -334,30 +334,32 @@ def _tool_choice(profile: Profile, failure: Failure, payload: Payload) -> Iterat
         notice = (
             "The server does not take tool_choice; after a staged edit the model is told to stop, and is stopped."
         )
-        yield profile_change("tool_choice", profile, notice, tool_choice_none="rejected")
+        yield make_correction("tool_choice", profile, notice, tool_choice_none="rejected")
 
 
 def _developer(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if profile.developer_role and "developer" in failure.text:
-        yield profile_change("developer", profile, "The server takes system messages only.", developer_role=False)
+        yield make_correction("developer", profile, "The server takes system messages only.", developer_role=False)
 
 
 def _tool_id(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
     if _ID_ALNUM9.search(failure.text):
-        yield profile_change("tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9")
+        yield make_correction(
+            "tool_id:alnum9", profile, "The server wants short ids of tool calls.", tool_id="alnum9"
+        )
     if not (found := _ID_LENGTH.search(failure.text)):
         return
     named = _NAMED_LENGTH.search(failure.text, found.start())
     for length in (named[1],) if named else _USUAL_LENGTHS:
         notice = f"The server wants ids of tool calls of at most {length} characters."
-        yield profile_change(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
+        yield make_correction(f"tool_id:max{length}", profile, notice, tool_id=f"max{length}")
 
 
 def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
     wanted = re.search(r"(?:tool|function).{0,60}name.{0,40}(?:required|missing|must)", failure.text, re.IGNORECASE)
     if wanted and any(message.get("role") == "tool" for message in payload.messages):
         notice = "The server wants the tool's name on every result."
-        yield profile_change("tool_name", profile, notice, tool_name_on_result=True)
+        yield make_correction("tool_name", profile, notice, tool_name_on_result=True)
 
 
 def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
@@ -373,7 +375,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
         r"['\"]?\bname\b['\"]? is unsupported|\bname\b.{0,40}extra", failure.text
     ):
         changes["tool_name_on_result"] = False
-    yield profile_change(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
+    yield make_correction(f"echo:{','.join(changes)}", profile, "The server takes standard fields only.", **changes)
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -382,10 +384,10 @@ def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[C
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
         notice = "The server wants no empty text beside tool calls."
-        yield profile_change("content:null", profile, notice, empty_content="null")
+        yield make_correction("content:null", profile, notice, empty_content="null")
     if profile.empty_content != "empty" and _NULL_CONTENT.search(failure.text):
         notice = "The server wants a text beside tool calls."
-        yield profile_change("content:empty", profile, notice, empty_content="empty")
+        yield make_correction("content:empty", profile, notice, empty_content="empty")
 
 
 def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -399,7 +401,7 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
     if not refused and not disordered:
         return
     if not profile.bridge_tool_user and re.search(r"'?user'? after role '?tool", failure.text):
-        yield profile_change(
+        yield make_correction(
             "bridge", profile, "The server wants an answer after tool results.", bridge_tool_user=True
         )
     alternating = profile
@@ -421,7 +423,7 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
 def _placed(profile: Profile, placement: str, also: str = "") -> Correction:
     where = "joined to the first one" if placement == "fold_first" else "marked as such in the user's messages"
     notice = f"The model takes no system message in mid-conversation; from now on they are {where}."
-    return profile_change(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
+    return make_correction(f"{also}mid_system:{placement}", profile, notice, mid_system=placement)
 
 
 def _touching(payload: Payload) -> bool:
@@ -443,23 +445,23 @@ RULES: tuple[Rule, ...] = (
     _parallel_calls,
     _tools,
     _tool_choice,
-    rule_for(
+    make_rule(
         _SINGLE_CALL,
         "single_call",
         "The model takes one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
     _tool_id,
-    rule_for(
+    make_rule(
         _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
     ),
-    rule_for(
+    make_rule(
         _REASONING,
         "reasoning",
         "The server wants the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
     ),
-    rule_for(
+    make_rule(
         _EITHER,
         "text_beside_calls",
         "The server takes no text beside tool calls; the calls are sent.",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.config_tables import LEAST_WINDOW, Price, matching_patterns
+from app.config.config_tables import LEAST_WINDOW, PriceTable, matching_patterns
 from app.llm.values.types import Usage
 
 _MILLION = 1_000_000
@@ -19,13 +19,13 @@ _DEAREST = 0.001
 """US dollars per token; what is more is no price per token."""
 
 
-def price_for(model: str, prices: Mapping[str, Price]) -> Price | None:
+def find_price(model: str, prices: Mapping[str, PriceTable]) -> PriceTable | None:
     """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
     found = matching_patterns(model, prices)
     return prices[found[0]] if found else None
 
 
-def with_cost(usage: Usage, price: Price | None) -> Usage:
+def add_cost(usage: Usage, price: PriceTable | None) -> Usage:
     """Return the usage with its cost; the server's own statement takes precedence."""
     if usage.cost is not None or price is None:
         return usage
@@ -40,7 +40,7 @@ def with_cost(usage: Usage, price: Price | None) -> Usage:
     return usage.model_copy(update={"cost": sum(tokens * dollars for tokens, dollars in parts) / _MILLION})
 
 
-def listed_price(entry: Mapping[str, Any]) -> Price | None:
+def parse_listed_price(entry: Mapping[str, Any]) -> PriceTable | None:
     """Return the price in an entry of a model list, or None if it does not state both directions."""
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict):
@@ -50,7 +50,7 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
         for name in names:
             if kind not in found and (dollars := _per_token(pricing.get(name))) is not None:
                 found[kind] = round(dollars * _MILLION, 9)
-    return Price(**found) if {"input", "output"} <= found.keys() else None
+    return PriceTable(**found) if {"input", "output"} <= found.keys() else None
 
 
 def _per_token(value: Any) -> float | None:
@@ -89,7 +89,7 @@ class ListedModel:
     id: str
     context_window: int | None = None
     """Tokens, where the list says so."""
-    price: Price | None = None
+    price: PriceTable | None = None
     takes_images: bool | None = None
     """None where the list does not say."""
 
@@ -101,13 +101,13 @@ def read_models(body: Any) -> list[ListedModel] | None:
         return None
     named = [(entry.get("id") or entry.get("name"), entry) for entry in entries if isinstance(entry, dict)]
     return [
-        ListedModel(name, _window(entry), listed_price(entry), _takes_images(entry))
+        ListedModel(name, _window(entry), parse_listed_price(entry), _takes_images(entry))
         for name, entry in named
         if isinstance(name, str)
     ]
 
 
-def listed_facts(models: list[ListedModel], name: str) -> dict[str, Any]:
+def listed_profile_fields(models: list[ListedModel], name: str) -> dict[str, Any]:
     """Return the facts that the list gives about this model, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
     facts: dict[str, Any] = {}

@@ -37,7 +37,7 @@ class CorrectionTrial:
         self.profile = self.profile.model_copy(update=facts)
         self._known = self._known.model_copy(update=facts)
 
-    def correct(self, failure: Failure, payload: Payload) -> bool:
+    def try_correction(self, failure: Failure, payload: Payload) -> bool:
         """Take the refusal of `payload`; return whether there is another profile to try, which `profile` is then."""
         # Imported when something fails: its many patterns take their time to compile.
         from app.llm.capabilities.corrections import find_correction
@@ -57,7 +57,7 @@ class CorrectionTrial:
         self.profile = found.profile
         return True
 
-    def confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
+    def take_confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
         """Return, once a response has come, the confirmed fields and the notices for the user."""
         changed = {field: value for field, value in iter(self.profile) if value != getattr(self._known, field)}
         return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]
@@ -119,7 +119,7 @@ def cache_key(base_url: str, model: str) -> str:
     return f"{base_url.rstrip('/')}|{model}"
 
 
-def valid_fields(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
+def read_valid_fields(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
     """Return the learned fields of an endpoint and model that have not expired at `now` (Unix time)."""
     now = time.time() if now is None else now
     return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
@@ -154,7 +154,7 @@ class LearnedProfile:
         self._before: dict[str, Any] = {}
         """What was believed before of a field that was learned."""
         self._since: dict[str, float] = {}
-        stored = valid_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
+        stored = read_valid_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
         for belief in stored:
             # What the user says goes over it, and does not age.
             if getattr(profile, belief.field) == belief.value:
@@ -178,7 +178,7 @@ class LearnedProfile:
         """Return whether this was learned, by this client or before."""
         return field in self._since
 
-    def expire(self) -> None:
+    def forget_expired(self) -> None:
         """Forget facts that were learned too long ago."""
         now = self._clock()
         gone = [
@@ -296,7 +296,7 @@ def resolve_profile(
     """
     profile = seed_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
-        learned = {belief.field: belief.value for belief in valid_fields(cache, base_url, model)}
+        learned = {belief.field: belief.value for belief in read_valid_fields(cache, base_url, model)}
         # What another version wrote may be unusable; it will be learned again.
         with contextlib.suppress(ValidationError):
             profile = Profile.model_validate({**profile.model_dump(), **learned})

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureDescriber
 from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.types import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
@@ -100,7 +100,7 @@ async def check_template(
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _DIALECTS.items():
         trial = build(given)[0]
-        body = SentRequest(endpoint.model, given, replace(trial.payload, wishes=endpoint.wishes)).body()
+        body = SentRequest(endpoint.model, given, replace(trial.payload, wishes=endpoint.wishes)).make_body()
         if await render(exchange, body) is not None:
             return await check.placed(name, render, given)
     return None
@@ -111,7 +111,7 @@ class _Check:
         self._endpoint = endpoint
         self._build = build
         self._exchange = exchange
-        self._reader = FailureReader(endpoint)
+        self._reader = FailureDescriber(endpoint)
 
     async def placed(self, server: str, render: "_Dialect", given: Profile) -> TemplateFinding:
         """Try the placements, the best first."""
@@ -135,7 +135,7 @@ class _Check:
             if refusal is None:
                 return profile if payload is None else None
             assert payload is not None
-            failure = self._reader.from_response(refusal.status, {}, refusal.text)
+            failure = self._reader.describe_response(refusal.status, {}, refusal.text)
             found = find_correction(profile, failure, payload, done)
             if found is None or any(
                 value != getattr(profile, field) for field, value in found.profile if field not in _LEARNED
@@ -149,7 +149,7 @@ class _Check:
         """Return the first refused conversation, or only the one that loses a mark; neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, wishes=self._endpoint.wishes)
-            answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).body())
+            answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).make_body())
             if isinstance(answer, _Refused):
                 return answer, payload
             if answer is None or any(mark not in answer for mark in trial.marks):

@@ -28,7 +28,7 @@ _LONGEST = 366 * _UNITS["d"]
 """Seconds; who says more has said something else."""
 
 
-def wait_hint(headers: Mapping[str, str], text: str, now: float) -> float | None:
+def parse_retry_delay(headers: Mapping[str, str], text: str, now: float) -> float | None:
     """Return the seconds to wait from `current` (Unix time), or None where nothing usable is said.
 
     The most precise source wins: `retry-after-ms`, then `retry-after`, then the body, then the reset time of the
@@ -193,7 +193,7 @@ def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[Fa
     return _by_status(status, text)
 
 
-def stated_context_window(text: str) -> int | None:
+def parse_context_window(text: str) -> int | None:
     """Return the context window in tokens that an overflow message names, if a conversation fits into it."""
     found = _WINDOW.search(text)
     size = int(found[1].replace(",", "")) if found else 0

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
 from app.llm.response.response_limits import ResponseTooLarge, parse_json
-from app.llm.values.address import header_fault, host_and_port, proxy_for, url_fault
+from app.llm.values.address import find_header_fault, find_url_fault, host_and_port, proxy_for
 from app.llm.values.types import Endpoint
 
 MAX_LINE = 300
@@ -157,7 +157,7 @@ def format_clock_time(moment: datetime) -> str:
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
-class FailureReader:
+class FailureDescriber:
     """Describes failures of one endpoint; nothing it returns contains the endpoint's key."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -169,7 +169,7 @@ class FailureReader:
         # The parts too: a value with a line break in it comes back quoted.
         self._secrets = sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True)
 
-    def from_response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
+    def describe_response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
         """Describe an HTTP error response, or a redirection: not followed, as it would take the key along."""
         if 300 <= status < 400:
             target = safe_line(headers.get("location", "elsewhere"), self._secrets)
@@ -177,11 +177,11 @@ class FailureReader:
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
         return self._read(status, headers, parse_body(body))
 
-    def from_stream(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
+    def describe_stream_error(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
         """Describe an error object (or just its text) that came inside a stream, or with status 200."""
         return self._read(_inner_status(data), headers or {}, data)
 
-    def unreachable(self, cause: BaseException) -> Failure:
+    def describe_unreachable(self, cause: BaseException) -> Failure:
         """Describe a connection that failed, or broke before the response began."""
         links = list(exception_chain(cause))
         words = safe_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
@@ -214,17 +214,17 @@ class FailureReader:
         key = self._endpoint.api_key
         sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]
         sent += [(f"The header {name!r}", value) for name, value in self._endpoint.headers.items()]
-        fault = next((said for name, value in sent if (said := header_fault(name, value))), "")
-        if wrong := url_fault(self._endpoint.base_url):
+        fault = next((said for name, value in sent if (said := find_header_fault(name, value))), "")
+        if wrong := find_url_fault(self._endpoint.base_url):
             fault = f"{self._endpoint.base_url!r} is not a usable base URL: {wrong}"
-        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := url_fault(proxy, "http://host:8080")):
-            return self.unusable_proxy(wrong)
+        elif (proxy := proxy_for(self._endpoint.base_url)) and (wrong := find_url_fault(proxy, "http://host:8080")):
+            return self.describe_unusable_proxy(wrong)
         if not fault:
             return None
         message = safe_line(f"{fault}. Check the configuration and the environment.", self._secrets)
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
-    def unusable_address(self, cause: BaseException) -> Failure:
+    def describe_unusable_address(self, cause: BaseException) -> Failure:
         """Describe a base URL that the HTTP library refuses."""
         words = safe_line(
             next((str(link) for link in reversed(list(exception_chain(cause))) if str(link)), ""), self._secrets
@@ -232,60 +232,60 @@ class FailureReader:
         message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
-    def unusable_proxy(self, fault: str) -> Failure:
+    def describe_unusable_proxy(self, fault: str) -> Failure:
         """Describe a proxy of the environment that is invalid or of an unsupported kind."""
         message = f"The proxy of the environment for {self._host} cannot be used: {safe_line(fault)}. {_NAMED}"
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
-    def not_connected(self, seconds: float) -> Failure:
+    def describe_connect_timeout(self, seconds: float) -> Failure:
         """Describe a connection that is neither accepted nor refused."""
         message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
-    def too_slow(self, seconds: float) -> Failure:
+    def describe_slow_response(self, seconds: float) -> Failure:
         """Describe a response that takes too long."""
         message = f"{self._host} did not finish its response within {seconds:,.3g} s. Continue, or ask for less."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
-    def timed_out(self, seconds: float, waiting_for: str) -> Failure:
+    def describe_silence(self, seconds: float, waiting_for: str) -> Failure:
         """Describe a silence that lasted too long."""
         message = f"{self._host} sent nothing for {seconds:.3g} s while waiting for {waiting_for}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, message, retryable=True)
 
-    def broken(self, what: str, detail: str = "") -> Failure:
+    def describe_broken_response(self, what: str, detail: str = "") -> Failure:
         """Describe a response that is damaged or ends too early."""
         words = safe_line(detail, self._secrets)
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
-    def too_large(self, endless: ResponseTooLarge) -> Failure:
+    def describe_oversized_response(self, endless: ResponseTooLarge) -> Failure:
         """Describe a response of an implausible size; the same request would bring the same."""
         message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
-    def not_a_stream(self, body: str) -> Failure:
+    def describe_non_stream(self, body: str) -> Failure:
         """Describe a response with status 200 that is neither a stream nor a completion, often a web page."""
         words = safe_line(find_message(parse_body(body)), self._secrets)
         said = f" but “{words}”" if words else ""
         message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
         return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
 
-    def overflow(self) -> Failure:
+    def describe_overflow(self) -> Failure:
         """Describe a response that stopped for length before it began."""
         message = f"The conversation fills the model's context window: there was no room for an answer. {COMPACT}"
         return Failure(FailureKind.CONTEXT_FULL, message, message)
 
-    def unexpected(self, cause: BaseException) -> Failure:
+    def describe_unexpected(self, cause: BaseException) -> Failure:
         """Describe an exception that no rule covers."""
         words = safe_line(f"{type(cause).__name__}: {cause}", self._secrets)
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
         # Imported when something fails: their many patterns take their time to compile.
-        from app.llm.failures.classification import classify_failure, stated_context_window, wait_hint
+        from app.llm.failures.classification import classify_failure, parse_context_window, parse_retry_delay
 
         text = searchable_text(body)
-        hint = wait_hint(headers, text, time.time())
+        hint = parse_retry_delay(headers, text, time.time())
         kind, retryable = classify_failure(status, text, hinted=hint is not None)
         match headers.get("x-should-retry", "").lower():
             case "false":
@@ -299,7 +299,7 @@ class FailureReader:
             status=status,
             retryable=retryable,
             retry_after=hint,
-            context_window=stated_context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
+            context_window=parse_context_window(text) if kind is FailureKind.CONTEXT_FULL else None,
         )
 
     def _message(self, kind: FailureKind, status: int | None, words: str, hint: float | None) -> str:

@@ -265,7 +265,7 @@ class DeltaCollector:
             self._end()
         self._calls[progress.index] = progress
 
-    def take(self) -> list[Delta]:
+    def take_all(self) -> list[Delta]:
         """Return everything in order, and forget it."""
         self._end()
         whole, self._whole = self._whole, []
@@ -362,7 +362,7 @@ class ResponseAssembly:
         if self._hider and (held := self._hider.finish()):
             self._text.append(held)
             deltas.add_text(held)
-        return deltas.take()
+        return deltas.take_all()
 
     def complete(self, *, ended: bool) -> Completed:
         """Return the response. `ended`: the stream came to an end that the server meant as one."""

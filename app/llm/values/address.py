@@ -36,7 +36,7 @@ class EndpointAddress:
         return tuple(text for text in told if text)
 
     @property
-    def without_query(self) -> str:
+    def url_without_query(self) -> str:
         """Return it without the query, which belongs behind the path of each request."""
         return self.url.partition("?")[0]
 
@@ -116,7 +116,7 @@ def proxy_for(base_url: str) -> str:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-def url_fault(url: str, example: str = "https://host/v1") -> str:
+def find_url_fault(url: str, example: str = "https://host/v1") -> str:
     """Return what is wrong with a URL, with what to write instead; empty if nothing is."""
     if "://" not in url:
         return f"it lacks http:// or https://; write http://{url} or https://{url}" if url else "it is empty"
@@ -138,7 +138,7 @@ def url_fault(url: str, example: str = "https://host/v1") -> str:
     return ""
 
 
-def header_fault(name: str, value: str) -> str:
+def find_header_fault(name: str, value: str) -> str:
     """Return what is wrong with a header value, as a sentence without its subject."""
     if re.search(r"[\r\n]", value):
         return f"{name} has a line break in it"

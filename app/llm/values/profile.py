@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from app.config.config_tables import Price
+from app.config.config_tables import PriceTable
 
 
-def accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
+def filter_accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
     """Return the tools without those that the server refused; the same list if it refused none."""
     return [tool for tool in tools if tool_key(tool) not in refused] if refused else tools
 
@@ -34,7 +34,7 @@ NEXT_PLACEMENT: dict[Placement, Placement] = {"inline": "fold_first", "fold_firs
 def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
     """Kept as plain numbers, as everything that is learned."""
     if fields is not None:
-        Price.model_validate(fields)
+        PriceTable.model_validate(fields)
     return fields
 
 
@@ -102,7 +102,7 @@ class Profile(BaseModel):
     refused: dict[str, Any] = Field(default_factory=dict)
     """Request settings of the user's that the server does not take, with the value that it refused."""
     price: Annotated[dict[str, float] | None, AfterValidator(_price)] = None
-    """US dollars per million tokens, by the names of `Price`, where the list of models says it."""
+    """US dollars per million tokens, by the names of `PriceTable`, where the list of models says it."""
     context_window: int | None = None
     """Tokens, where known."""
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from app.config.config_tables import Price
+from app.config.config_tables import PriceTable
 from app.images.image import Image
 from app.llm.values.address import EndpointAddress, parse_address
 from app.llm.values.profile import Placement, Profile
@@ -24,12 +24,12 @@ class RequestOptions:
     fields: Mapping[str, Any] = field(default_factory=dict)
     """More fields of the body: the `[request]` table."""
 
-    def values(self) -> dict[str, Any]:
+    def as_fields(self) -> dict[str, Any]:
         """Each wish by its name."""
         effort = {} if self.effort == "off" else {EFFORT: self.effort}
         return {**effort, **self.fields}
 
-    def without(self, refused: Mapping[str, Any]) -> "RequestOptions":
+    def without_refused(self, refused: Mapping[str, Any]) -> "RequestOptions":
         """Return the options that the server has not refused; a refused one with another value counts as new."""
         fields = {name: value for name, value in self.fields.items() if not _among(refused, name, value)}
         return RequestOptions("off" if _among(refused, EFFORT, self.effort) else self.effort, fields)
@@ -53,7 +53,7 @@ class Endpoint:
     headers: dict[str, str] = field(default_factory=dict)
     wishes: RequestOptions = NO_WISHES
     """What the user wants in each request of a conversation."""
-    price: Price | None = None
+    price: PriceTable | None = None
     """What the model costs, as the user says."""
     key_from: str = ""
     """Where the key comes from, as the user knows it: `$OPENAI_API_KEY`, `config.toml`; empty if nobody said."""

@@ -27,12 +27,12 @@ from app.llm.wires.wire import (
     WireMessages,
     as_list,
     as_mapping,
-    call_delta,
+    make_call_delta,
     make_chunk,
+    make_tool_fields,
+    make_usage,
     tag_text,
     token_count,
-    tool_fields,
-    usage_fields,
     write_items,
 )
 
@@ -63,7 +63,7 @@ class AnthropicDecoder:
         self._calls = -1
         """Number of the latest call."""
 
-    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event."""
         match event.get("type"):
             case "message_start":
@@ -80,16 +80,16 @@ class AnthropicDecoder:
                 self._count(event)
                 return self._finish(as_mapping(event.get("delta")).get("stop_reason"))
             case "message":
-                return self.whole(event)
+                return self.read_document(event)
             case "error":
                 return {"error": event.get("error") or dict(event)}
         # A ping, the end, something new; or no event of this protocol, such as an error in another form.
         return {} if "type" in event else event
 
-    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A message that was not streamed."""
         if document.get("type") != "message":
-            return self.read(document)
+            return self.read_event(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
         for block in as_list(document.get("content")):
             for piece in (self._begin(as_mapping(block)), self._end()):
@@ -111,9 +111,11 @@ class AnthropicDecoder:
                 return make_chunk({"reasoning_content": self._thought[0]})
             case "tool_use":
                 self._calls += 1
-                self._opaque.call()
+                self._opaque.note_call()
                 return make_chunk(
-                    call_delta(self._calls, identity=str(block.get("id") or ""), name=str(block.get("name") or ""))
+                    make_call_delta(
+                        self._calls, identity=str(block.get("id") or ""), name=str(block.get("name") or "")
+                    )
                 )
         return {}
 
@@ -131,7 +133,7 @@ class AnthropicDecoder:
             case "input_json_delta":
                 piece = str(delta.get("partial_json") or "")
                 self._written = self._written or bool(piece)
-                return make_chunk(call_delta(max(self._calls, 0), arguments=piece))
+                return make_chunk(make_call_delta(max(self._calls, 0), arguments=piece))
         return {}
 
     def _end(self) -> dict[str, Any]:
@@ -139,18 +141,20 @@ class AnthropicDecoder:
         match block.get("type"):
             case "tool_use" if not self._written and block.get("input"):
                 # Some servers send the arguments at once, with the beginning of the block.
-                return make_chunk(call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False)))
+                return make_chunk(
+                    make_call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False))
+                )
             case "thinking" if block.get("signature"):
                 kept = {"thinking": "".join(self._thought), "signature": block["signature"]}
-                return make_chunk(self._opaque.delta({"type": "thinking", **kept}))
+                return make_chunk(self._opaque.make_delta({"type": "thinking", **kept}))
             case "redacted_thinking" if block.get("data"):
-                return make_chunk(self._opaque.delta({"type": "redacted_thinking", "data": block["data"]}))
+                return make_chunk(self._opaque.make_delta({"type": "redacted_thinking", "data": block["data"]}))
         return {}
 
     def _text(self, text: Any) -> dict[str, Any]:
         if not isinstance(text, str) or not text:
             return {}
-        self._opaque.text()
+        self._opaque.note_text()
         return make_chunk({"content": text})
 
     def _finish(self, reason: Any) -> dict[str, Any]:
@@ -159,7 +163,7 @@ class AnthropicDecoder:
         read = self._usage.get("cache_read_input_tokens", 0)
         prompt = self._usage.get("input_tokens", 0) + written + read
         output = self._usage.get("output_tokens", 0)
-        return make_chunk(finish=known, usage=usage_fields(prompt, output, read, written=written, cost=self._cost))
+        return make_chunk(finish=known, usage=make_usage(prompt, output, read, written=written, cost=self._cost))
 
     def _count(self, holder: Mapping[str, Any]) -> None:
         """Read the token counts so far; later ones are totals, and may leave out unchanged ones."""
@@ -222,7 +226,7 @@ class AnthropicWire:
     name: Literal["anthropic"] = "anthropic"
     title = "Anthropic messages"
 
-    def fitted(self, profile: Profile) -> Profile:
+    def fit_profile(self, profile: Profile) -> Profile:
         """Return the profile: results and the user's next message are one message here, and ids have an alphabet."""
         return profile.model_copy(
             update={
@@ -233,15 +237,15 @@ class AnthropicWire:
             }
         )
 
-    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
-        return write_items(self.writer(profile), items)
+        return write_items(self.make_writer(profile), items)
 
-    def writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: Profile) -> "_Writer":
         """An item may become a part of the message before it."""
         return _Writer(profile)
 
-    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """Return the body of the request; the tools stay the same, so that the cached prefix stays valid."""
         fields: dict[str, Any] = {
             "model": model,
@@ -251,25 +255,25 @@ class AnthropicWire:
         if payload.system:
             fields["system"] = payload.system
         fields["messages"] = payload.messages
-        fields |= tool_fields(profile, payload, [_tool(tool) for tool in payload.tools], {"type": "none"})
+        fields |= make_tool_fields(profile, payload, [_tool(tool) for tool in payload.tools], {"type": "none"})
         if fields.pop("parallel_tool_calls", None) is False:
             fields["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
         return fields
 
-    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Thinking, by effort or by budget."""
         return effort_fields(effort, body)
 
-    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+    def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which may name the version or leave it out."""
         path = "/models" if resource == "models" else "/messages"
         return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def make_headers(self, key: str) -> dict[str, str]:
         """Return the headers with the version and the key."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """For one response."""
         return AnthropicDecoder()
 
@@ -297,7 +301,7 @@ class _Writer:
             case ModelTurn():
                 self.model(item)
 
-    def copy(self) -> "_Writer":
+    def fork(self) -> "_Writer":
         """Return an independent copy."""
         copied = _Writer(self._profile)
         copied._head, copied._messages = [*self._head], [*self._messages]
@@ -345,7 +349,7 @@ class _Writer:
             result = {"type": "tool_result", "tool_use_id": call.id, "content": content}
             self.user(result, cacheable=True)
 
-    def end(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemText | None = None) -> WireMessages:
         """Everything, with the places marked up to which it can be cached."""
         head = [*(_heading(first) if first else ()), *self._head]
         self._end_of_user()
@@ -370,7 +374,7 @@ class _Writer:
         if self._role != "user":
             self._stand_in(NOTHING_SAID)
         told = [
-            f"{one.text}\n{WORDS_BEFORE}" if one.introduces and number < self._followed else one.whole()
+            f"{one.text}\n{WORDS_BEFORE}" if one.introduces and number < self._followed else one.full_text()
             for number, one in enumerate(self._held)
         ]
         if sum(one.introduces for one in self._held[: self._followed]) > 1:
@@ -390,7 +394,7 @@ def _own(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _heading(item: SystemText) -> list[dict[str, Any]]:
-    text, folded = replace(item, folded=()).whole(), "\n\n".join(item.folded)
+    text, folded = replace(item, folded=()).full_text(), "\n\n".join(item.folded)
     return [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
 
 
@@ -400,7 +404,7 @@ def _image(image: Attachment) -> dict[str, Any]:
 
 def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
     """Text and calls, with signed thinking where it stood before them; the last block is never thinking."""
-    thinking = turn.echo.blocks("anthropic") if profile.opaque_echo else {}
+    thinking = turn.echo.blocks_for("anthropic") if profile.opaque_echo else {}
     content = list(thinking.get(0, ()))
     if turn.text.strip():
         content.append({"type": "text", "text": turn.text})

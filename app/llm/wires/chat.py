@@ -16,7 +16,7 @@ from app.llm.wires.wire import (
     SystemText,
     UserText,
     WireMessages,
-    tool_fields,
+    make_tool_fields,
     write_items,
 )
 
@@ -30,40 +30,40 @@ class ChatWire:
     name: Literal["chat"] = "chat"
     title = "chat completions"
 
-    def fitted(self, profile: Profile) -> Profile:
+    def fit_profile(self, profile: Profile) -> Profile:
         """Return the payload unchanged: payloads are made for this wire."""
         return profile
 
-    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The value of `messages`."""
-        return write_items(self.writer(profile), items)
+        return write_items(self.make_writer(profile), items)
 
-    def writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: Profile) -> "_Writer":
         """Each item is a message, or one and those of its results."""
         return _Writer(profile, [])
 
-    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request."""
         fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
         if profile.stream_usage:
             fields["stream_options"] = {"include_usage": True}
         if payload.max_tokens is not None:
             fields[profile.max_tokens_field] = payload.max_tokens
-        return fields | tool_fields(profile, payload, payload.tools)
+        return fields | make_tool_fields(profile, payload, payload.tools)
 
-    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the field for the effort."""
         return {"reasoning_effort": effort}
 
-    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+    def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""
         return "/models" if resource == "models" else "/chat/completions"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def make_headers(self, key: str) -> dict[str, str]:
         """None: the key is a bearer token."""
         return {}
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return the decoder of chunks."""
         return _AsItIs()
 
@@ -87,21 +87,21 @@ class _Writer:
                 self.messages.append(_with_calls(item, profile))
                 self.messages += [_result(call, profile) for call in item.calls]
 
-    def copy(self) -> "_Writer":
+    def fork(self) -> "_Writer":
         return _Writer(self.profile, [*self.messages])
 
-    def end(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemText | None = None) -> WireMessages:
         return WireMessages([self._system(first), *self.messages] if first else self.messages)
 
     def _system(self, item: SystemText) -> dict[str, Any]:
-        return {"role": "developer" if self.profile.developer_role else "system", "content": item.whole()}
+        return {"role": "developer" if self.profile.developer_role else "system", "content": item.full_text()}
 
 
 class _AsItIs:
-    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         return event
 
-    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return document
 
 
@@ -109,7 +109,7 @@ def _spoken(item: UserText) -> str | list[dict[str, Any]]:
     """A text alone stays one: many servers know nothing else."""
     if not item.attachments:
         return item.text
-    images = [{"type": "image_url", "image_url": {"url": image.url}} for image in item.attachments]
+    images = [{"type": "image_url", "image_url": {"url": image.data_url}} for image in item.attachments]
     return [*images, *([{"type": "text", "text": item.text}] if item.text else [])]
 
 

@@ -21,11 +21,11 @@ from app.llm.wires.wire import (
     WireMessages,
     as_list,
     as_mapping,
-    call_delta,
+    make_call_delta,
     make_chunk,
+    make_tool_fields,
+    make_usage,
     token_count,
-    tool_fields,
-    usage_fields,
     write_items,
 )
 
@@ -45,7 +45,7 @@ class ResponsesDecoder:
         self._argued: set[int] = set()
         """Numbers of the calls of which arguments have come."""
 
-    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event."""
         place = event.get("output_index")
         place = place if isinstance(place, int) else None
@@ -64,9 +64,9 @@ class ResponsesDecoder:
                 return self._over(as_mapping(event.get("response")))
             case "error":
                 return {"error": event.get("error") or dict(event)}
-        return self.whole(event)
+        return self.read_document(event)
 
-    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A response that was not streamed."""
         if document.get("object") == "response" and "output" in document:
             return self._over(document)
@@ -84,19 +84,19 @@ class ResponsesDecoder:
             case "response.function_call_arguments.delta" if place in self._calls:
                 number = self._calls[place]
                 self._argued.add(number)
-                return make_chunk(call_delta(number, arguments=piece))
+                return make_chunk(make_call_delta(number, arguments=piece))
         return {}
 
     def _text(self, place: Any, text: str) -> dict[str, Any]:
         self._texts.add(place)
-        self._opaque.text()
+        self._opaque.note_text()
         return make_chunk({"content": text})
 
     def _open(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         number = self._calls[place] = len(self._calls)
-        self._opaque.call()
+        self._opaque.note_call()
         identity = str(item.get("call_id") or item.get("id") or "")
-        return call_delta(number, identity=identity, name=str(item.get("name") or ""))
+        return make_call_delta(number, identity=identity, name=str(item.get("name") or ""))
 
     def _item(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
         """The delta for an item that is complete."""
@@ -107,13 +107,13 @@ class ResponsesDecoder:
                 if number in self._argued or not item.get("arguments"):
                     return delta
                 self._argued.add(number)
-                more = call_delta(number, arguments=str(item["arguments"]))
+                more = make_call_delta(number, arguments=str(item["arguments"]))
                 return {"tool_calls": [*delta.get("tool_calls", ()), *more["tool_calls"]]}
             case "message":
                 return self._message(place, item)
             case "reasoning" if item.get("encrypted_content"):
                 kept = {name: item[name] for name in ("type", "id", "encrypted_content") if name in item}
-                return self._opaque.delta({**kept, "summary": item.get("summary") or []})
+                return self._opaque.make_delta({**kept, "summary": item.get("summary") or []})
         return {}
 
     def _message(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class ResponsesDecoder:
                 self._text(place, text)
                 delta = {"content": text}
         if item.get("phase"):
-            delta |= self._opaque.delta({"type": "message", "phase": item["phase"]})
+            delta |= self._opaque.make_delta({"type": "message", "phase": item["phase"]})
         return delta
 
     def _over(self, response: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class ResponsesDecoder:
             delta,
             finish=self._reason(response),
             model=response.get("model"),
-            usage=usage_fields(
+            usage=make_usage(
                 token_count(usage.get("input_tokens")),
                 token_count(usage.get("output_tokens")),
                 cached,
@@ -168,20 +168,20 @@ class ResponsesWire:
     name: Literal["responses"] = "responses"
     title = "Responses"
 
-    def fitted(self, profile: Profile) -> Profile:
+    def fit_profile(self, profile: Profile) -> Profile:
         """Calls are items of their own here, so no template's rules about messages with calls apply."""
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
 
-    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The instructions, and the input items."""
-        return write_items(self.writer(profile), items)
+        return write_items(self.make_writer(profile), items)
 
-    def writer(self, profile: Profile) -> "_Writer":
+    def make_writer(self, profile: Profile) -> "_Writer":
         """Each item becomes input items."""
         return _Writer(profile, [])
 
-    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request."""
         fields: dict[str, Any] = {"model": model, "stream": True, "store": False}
         if profile.opaque_echo:
@@ -191,21 +191,21 @@ class ResponsesWire:
         if payload.system:
             fields["instructions"] = payload.system
         fields["input"] = payload.messages
-        return fields | tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
+        return fields | make_tool_fields(profile, payload, [_tool(tool) for tool in payload.tools])
 
-    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reasoning setting for an effort."""
         return {"reasoning": {"effort": effort}}
 
-    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+    def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which ends before it."""
         return "/models" if resource == "models" else "/responses"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def make_headers(self, key: str) -> dict[str, str]:
         """None: the key is a bearer token."""
         return {}
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """For one response."""
         return ResponsesDecoder()
 
@@ -223,20 +223,20 @@ class _Writer:
             case SystemText():
                 self.opening = self.opening if self.begun else item
                 role = "developer" if self.profile.developer_role else "system"
-                self.messages.append({"role": role, "content": item.whole()})
+                self.messages.append({"role": role, "content": item.full_text()})
             case UserText():
                 self.messages.append({"role": "user", "content": _spoken(item)})
             case ModelTurn():
                 self.messages += _turn(item, self.profile)
         self.begun = True
 
-    def copy(self) -> "_Writer":
+    def fork(self) -> "_Writer":
         return _Writer(self.profile, [*self.messages], self.opening, self.begun)
 
-    def end(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemText | None = None) -> WireMessages:
         if first is None and self.opening is not None:
-            return WireMessages(self.messages[1:], self.opening.whole())
-        return WireMessages(self.messages, first.whole() if first else "")
+            return WireMessages(self.messages[1:], self.opening.full_text())
+        return WireMessages(self.messages, first.full_text() if first else "")
 
 
 def _spoken(item: UserText) -> str | list[dict[str, Any]]:
@@ -246,12 +246,12 @@ def _spoken(item: UserText) -> str | list[dict[str, Any]]:
 
 
 def _image(image: Attachment) -> dict[str, Any]:
-    return {"type": "input_image", "image_url": image.url, "detail": "auto"}
+    return {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
 
 
 def _turn(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
     """Reasoning, text, calls and results; reasoning is taken only with what it led to right after it."""
-    opaque = turn.echo.blocks("responses") if profile.opaque_echo else {}
+    opaque = turn.echo.blocks_for("responses") if profile.opaque_echo else {}
     reasoning = {at: [block for block in blocks if block.get("type") == "reasoning"] for at, blocks in opaque.items()}
     written = list(reasoning.get(0, ()))
     if turn.text.strip():

@@ -42,7 +42,7 @@ class SystemText:
     introduces: bool = False
     """The next item is what the user said on it; `text` leaves that to the wire, which knows where they stand."""
 
-    def whole(self) -> str:
+    def full_text(self) -> str:
         """All of it as one text, for a wire that keeps the order of the items."""
         text = f"{self.text}\n{WORDS_FOLLOW}" if self.introduces else self.text
         return "\n\n".join([part for part in (text,) if part] + list(self.folded))
@@ -61,7 +61,7 @@ class Attachment:
     """Base64."""
 
     @property
-    def url(self) -> str:
+    def data_url(self) -> str:
         """The whole of it as a data URL."""
         return f"data:{self.media_type};base64,{self.data}"
 
@@ -86,7 +86,7 @@ class OpaqueEcho:
     reasoning: str = ""
     extras: Mapping[str, Any] = field(default_factory=dict)
 
-    def blocks(self, wire: str) -> dict[int, list[dict[str, Any]]]:
+    def blocks_for(self, wire: str) -> dict[int, list[dict[str, Any]]]:
         """The opaque blocks of this wire by where they stood, empty unless the request goes to the same model."""
         found: dict[int, list[dict[str, Any]]] = {}
         kept = self.extras.get(OPAQUE_BLOCKS) if self.same_model else None
@@ -136,12 +136,12 @@ def make_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **mo
     return {"choices": [choice], **{name: value for name, value in more.items() if value}}
 
 
-def call_delta(index: int, *, identity: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
+def make_call_delta(index: int, *, identity: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
     """Return a delta with (a piece of) one tool call."""
     return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
 
 
-def usage_fields(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
+def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
     """Return a usage object; `prompt` counts the tokens read from or written to a cache, too."""
     return {
         "prompt_tokens": prompt,
@@ -175,15 +175,15 @@ class OpaqueBlocks:
         self._index = 0
         self._at = 0
 
-    def text(self) -> None:
+    def note_text(self) -> None:
         """Text has come."""
         self._at = max(self._at, 1)
 
-    def call(self) -> None:
+    def note_call(self) -> None:
         """A call has come."""
         self._at = max(self._at, 1) + 1
 
-    def delta(self, block: Mapping[str, Any]) -> dict[str, Any]:
+    def make_delta(self, block: Mapping[str, Any]) -> dict[str, Any]:
         """The delta that keeps a block."""
         self._index += 1
         entry = {"wire": self._wire, "index": self._index, "at": self._at, "block": dict(block)}
@@ -198,7 +198,7 @@ class WireMessages(NamedTuple):
     """The system prompt, where it does not stand among the messages."""
 
 
-def tool_fields(
+def make_tool_fields(
     profile: Profile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
 ) -> dict[str, Any]:
     """Return the body's fields about tools in the form of its wire, tool choice included.
@@ -221,11 +221,11 @@ def tool_fields(
 class Decoder(Protocol):
     """Decodes one response to chat completion chunks, which `ResponseAssembly` takes."""
 
-    def read(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event; empty if the event adds nothing. An error is a chunk with `error`."""
         ...
 
-    def whole(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         """A document that came where a stream was asked for."""
         ...
 
@@ -237,11 +237,11 @@ class ItemWriter(Protocol):
         """Write the next item."""
         ...
 
-    def copy(self) -> "ItemWriter":
+    def fork(self) -> "ItemWriter":
         """Return an independent copy; messages already written stay the same objects."""
         ...
 
-    def end(self, first: SystemText | None = None) -> WireMessages:
+    def finish(self, first: SystemText | None = None) -> WireMessages:
         """Return the written items, behind `first`; nothing may be added afterwards."""
         ...
 
@@ -250,7 +250,7 @@ def write_items(writer: ItemWriter, items: Sequence[Item]) -> WireMessages:
     """Return the items as messages."""
     for item in items:
         writer.add(item)
-    return writer.end()
+    return writer.finish()
 
 
 class Wire(Protocol):
@@ -266,34 +266,34 @@ class Wire(Protocol):
         """Return the name for people."""
         ...
 
-    def fitted(self, profile: Profile) -> Profile:
+    def fit_profile(self, profile: Profile) -> Profile:
         """Return the profile with what this wire requires or does not need, whatever the endpoint."""
         ...
 
-    def written(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """Return the items as messages; valid for any items."""
         ...
 
-    def writer(self, profile: Profile) -> ItemWriter:
+    def make_writer(self, profile: Profile) -> ItemWriter:
         """Return a writer that writes items as `written` does, for a request that is built step by step."""
         ...
 
-    def body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
+    def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
         """The body of the request, without the user's request settings."""
         ...
 
-    def effort(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of a body for the reasoning effort; empty where the wire has none."""
         ...
 
-    def path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
+    def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Return the path below the base URL for requests, or for the list of models."""
         ...
 
-    def headers(self, key: str) -> dict[str, str]:
+    def make_headers(self, key: str) -> dict[str, str]:
         """Return the headers of the protocol; with the key only where it is no bearer token."""
         ...
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """For one response."""
         ...

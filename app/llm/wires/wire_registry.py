@@ -32,10 +32,10 @@ class SentRequest:
         """The protocol that it is in."""
         return wire_for(self.profile)
 
-    def body(self) -> dict[str, Any]:
+    def make_body(self) -> dict[str, Any]:
         """Return its body; the user's own fields override all others."""
-        body = self.wire.body(self.model, self.profile, self.payload)
-        wishes = self.payload.wishes.without(self.profile.refused)
+        body = self.wire.make_body(self.model, self.profile, self.payload)
+        wishes = self.payload.wishes.without_refused(self.profile.refused)
         if wishes.effort != "off":
-            body |= self.wire.effort(wishes.effort, body)
+            body |= self.wire.make_effort_fields(wishes.effort, body)
         return merge_tables(body, wishes.fields)

@@ -11,7 +11,7 @@ from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import CommitFailed
-from app.proposals.values.record_entries import RecordedFile, RecordEntry
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import holds_secret
 
 _SECONDS = 60.0
@@ -113,7 +113,7 @@ _AGENTS = {
 }
 
 
-def entry_trailers(entry: RecordEntry) -> list[str]:
+def entry_trailers(entry: DecisionRecordEntry) -> list[str]:
     """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
     hunks, assisted = entry.hunks, assistant_name(entry.origin)
     facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
@@ -144,11 +144,11 @@ def _word(text: str) -> str:
 class FileDecision:
     """A decision that wrote a file."""
 
-    entry: RecordEntry
+    entry: DecisionRecordEntry
     file: RecordedFile
 
 
-def decisions_leading_to(entries: Sequence[RecordEntry], path: str, blob: str) -> list[FileDecision]:
+def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob: str) -> list[FileDecision]:
     """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
@@ -164,7 +164,9 @@ def decisions_leading_to(entries: Sequence[RecordEntry], path: str, blob: str) -
     return steps
 
 
-def attribute_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[RecordEntry | None]:
+def attribute_lines(
+    steps: Sequence[FileDecision], contents: Callable[[str], bytes]
+) -> list[DecisionRecordEntry | None]:
     """Return for each line of the last content the decision that added it; None for a line that was there before.
 
     Args:
@@ -172,10 +174,10 @@ def attribute_lines(steps: Sequence[FileDecision], contents: Callable[[str], byt
         contents: Gives a content by its SHA-256; raises KeyError for one that is gone.
     """
     lines = _lines(steps[0].file.base_sha256, contents)
-    brought: list[RecordEntry | None] = [None] * len(lines)
+    brought: list[DecisionRecordEntry | None] = [None] * len(lines)
     for step in steps:
         new = _lines(step.file.result_sha256, contents)
-        after: list[RecordEntry | None] = []
+        after: list[DecisionRecordEntry | None] = []
         at = 0
         for change in diff_lines(lines, new):
             after += brought[at : change.old_start]

@@ -420,7 +420,7 @@ def _kind_words(version: FileVersion | None, document: Document) -> str:
         return "no file"
     if version.is_link:
         return f"a symbolic link to {' '.join(decode(document.data).split())}"
-    kind = "binary" if document.binary else document.encoding if document.wide else "text"
+    kind = "binary" if document.binary else document.encoding if document.is_utf16 else "text"
     return f"{kind}, {size_words(version.size)}"
 
 
@@ -473,7 +473,7 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
 
 def _restyled(base: Document, disk: Document, proposed: Document) -> Document:
     """The file on disk with the line endings and the byte order mark of the proposal, if only that changed them."""
-    if disk.wide or proposed.wide or disk.binary or proposed.binary or not disk.data:
+    if disk.is_utf16 or proposed.is_utf16 or disk.binary or proposed.binary or not disk.data:
         return disk
     mark = proposed.mark if base.mark == disk.mark else disk.mark
     bodies = disk.bodies

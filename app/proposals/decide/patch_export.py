@@ -166,7 +166,7 @@ def _git_mode(mode: int) -> int:
 
 def _is_binary(data: bytes) -> bool:
     document = Document(data)
-    return document.binary or document.wide
+    return document.binary or document.is_utf16
 
 
 def _blob(data: bytes | None) -> bytes:

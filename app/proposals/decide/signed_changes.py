@@ -19,7 +19,7 @@ from app.proposals.values.models import FileVersion, Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
-from app.proposals.values.record_entries import RecordedFile, RecordEntry, RecordingStore
+from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore
 from app.sandbox.captured_changes import Leaf, PathChange
 
 Lines = Sequence[bytes]
@@ -213,9 +213,9 @@ def explain_nothing_left(left_out: Iterable[ExcludedHunks]) -> str:
     return f"Nothing to stage: {lead}{', '.join(one.sentence for one in found)}{''.join(f'; {way}' for way in ways)}."
 
 
-def approvals_in_force(entries: Iterable[RecordEntry]) -> set[int]:
+def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
     """Return the numbers of the entries that approve something and that no later decision has taken back."""
-    decided: dict[str, list[RecordEntry]] = {}
+    decided: dict[str, list[DecisionRecordEntry]] = {}
     for entry in entries:
         stack = decided.setdefault(entry.proposal, [])
         if entry.decision == "undone":
@@ -359,7 +359,7 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
 
 
 def _steps(
-    store: RecordingStore, contents: Contents, entries: Sequence[RecordEntry], paths: Collection[str]
+    store: RecordingStore, contents: Contents, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFile]]:
     """Return by path the recorded steps of each file, oldest first, as far as their contents are kept."""
     stand = approvals_in_force(entries)
@@ -372,7 +372,7 @@ def _steps(
 
 
 def _step(
-    store: RecordingStore, contents: Contents, entry: RecordEntry, file: RecordedFile, *, signed: bool
+    store: RecordingStore, contents: Contents, entry: DecisionRecordEntry, file: RecordedFile, *, signed: bool
 ) -> DecidedFile | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
     if (file.base and not base[0]) or (file.result and not result[0]):

@@ -47,7 +47,7 @@ class OverlayFile:
     """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
 
 
-class RecentItems(Generic[_Key, _Value]):
+class RecentCache(Generic[_Key, _Value]):
     """A cache that holds much while much is asked for, and lets go of it at the first addition afterwards."""
 
     def __init__(self, most: float, old: float) -> None:
@@ -70,7 +70,7 @@ class RecentItems(Generic[_Key, _Value]):
 
     def add(self, key: _Key, value: _Value, size: float) -> None:
         """Keep a value as the newest."""
-        self.pop(key)
+        self.discard(key)
         now = time.monotonic()
         self._items[key] = value, size, now
         self._size += size
@@ -78,14 +78,14 @@ class RecentItems(Generic[_Key, _Value]):
             oldest, (_, _, added) = next(iter(self._items.items()))
             if self._size <= (self._old if now - added > OLD_SECONDS else self._most):
                 return
-            self.pop(oldest)
+            self.discard(oldest)
 
-    def pop(self, key: _Key) -> None:
+    def discard(self, key: _Key) -> None:
         """Let go of a value, if it is kept."""
         if (item := self._items.pop(key, None)) is not None:
             self._size -= item[1]
 
-    def starting_with(self, prefix: str) -> dict[_Key, _Value]:
+    def items_with_prefix(self, prefix: str) -> dict[_Key, _Value]:
         """Return the items whose keys begin with a text."""
         return {key: value for key, (value, _, _) in self._items.items() if str(key).startswith(prefix)}
 
@@ -96,11 +96,11 @@ class Contents:
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._read: RecentItems[str, bytes] = RecentItems(CACHE_BYTES, CACHE_BYTES)
+        self._read: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, CACHE_BYTES)
         """What may be nowhere else: what an edit is compared with that the model makes of what it has read."""
-        self._stored: RecentItems[str, bytes] = RecentItems(CACHE_BYTES, OLD_BYTES)
+        self._stored: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
-        self._compared: RecentItems[tuple[str, str], Sequence[LineChange]] = RecentItems(
+        self._compared: RecentCache[tuple[str, str], Sequence[LineChange]] = RecentCache(
             _CACHED_CHANGES, _OLD_CHANGES
         )
 
@@ -132,7 +132,7 @@ class Contents:
 
     def _remember_stored(self, sha256: str, data: bytes) -> None:
         with self._lock:
-            self._read.pop(sha256)
+            self._read.discard(sha256)
             self._stored.add(sha256, data, len(data))
 
     def get(self, version: FileVersion | None) -> bytes:
@@ -183,7 +183,7 @@ class Contents:
         if len(prefix) < _LEAST_DIGITS:
             return None
         with self._lock:
-            found = self._read.starting_with(prefix) | self._stored.starting_with(prefix)
+            found = self._read.items_with_prefix(prefix) | self._stored.items_with_prefix(prefix)
         if found:
             return next(iter(found.values())) if len(found) == 1 else None
         try:

@@ -249,7 +249,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     document.check_editable()
     trusted = is_blob(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
-        document = Document(document.data, verbatim=not document.wide)
+        document = Document(document.data, verbatim=not document.is_utf16)
     placer = _Placer(document, consistent_numbers(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.overlay.overlay import Contents
 from app.proposals.risk.edited_file import (
     ChangedLine,
@@ -594,7 +594,7 @@ def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> P
         request: What the user asked for, in their words, as far as that is known.
     """
     budget = LexingBudget()
-    files = [_edited(contents, change, budget) for change in giving_way(proposal.files)]
+    files = [_edited(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
     unasked = unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
     reasons = tuple(find_reasons(files, unasked))
@@ -606,7 +606,7 @@ def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> 
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
-    for file in giving_way(files):
+    for file in iterate_cooperatively(files):
         last = _stands_last(file)
         yield from last
         yield from _of_file(file, paths)

@@ -51,7 +51,7 @@ def split_hunks(contents: Contents, proposal: Proposal, lines: LineNumbers) -> t
     if change is None or not any(hunk.state is HunkState.PENDING for hunk in change.hunks):
         raise UnknownHunk(f"Nothing of {lines.path} in {proposal.id} waits.")
     base, result = Document(contents.get(change.base)), Document(contents.get(change.result))
-    if base.wide or result.wide:
+    if base.is_utf16 or result.is_utf16:
         raise UnknownHunk(f"{lines.path} is not in UTF-8: its hunks are decided on as wholes.")
     number = next_hunk_number(proposal.files)
     hunks: list[Hunk] = []

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.overlay.file_changes import file_facts, link_notes, make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
@@ -138,7 +138,7 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
             moved.setdefault(entry.source, path)
     changes: list[FileChange] = []
     number = 1
-    for path, entry in giving_way(sorted(held.items())):
+    for path, entry in iterate_cooperatively(sorted(held.items())):
         if entry.data is None and (entry.base is None or path in moved):
             continue
         old_path = entry.source if moved.get(entry.source) == path else ""

@@ -7,7 +7,7 @@ that a file which changes and changes back brings the proposal back to what it w
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_name
 from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
@@ -56,7 +56,7 @@ def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
     reasons: list[str] = []
     number = next_hunk_number(proposal.files)
     leaving = removed_paths(proposal)
-    for change in giving_way(proposal.files):
+    for change in iterate_cooperatively(proposal.files):
         if not is_undecided(change):
             changes.append(change)
             continue
@@ -92,7 +92,7 @@ def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConf
         overlay = overlay.disk_only()
     found: dict[str, RebaseConflict] = {}
     leaving = removed_paths(proposal)
-    for change in filter(is_undecided, giving_way(proposal.files)):
+    for change in filter(is_undecided, iterate_cooperatively(proposal.files)):
         try:
             _moved(overlay, change, next_hunk_number(proposal.files), leaving)
         except RebaseConflict as stuck:

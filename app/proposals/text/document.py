@@ -86,7 +86,7 @@ class Document:
         return "utf-8-sig" if head[:3] == _UTF8_MARK and not self.verbatim else "utf-8"
 
     @property
-    def wide(self) -> bool:
+    def is_utf16(self) -> bool:
         """Whether the text is UTF-16."""
         return self.encoding in ("utf-16-le", "utf-16-be")
 
@@ -98,12 +98,12 @@ class Document:
         """
         if len(self.data) > MAX_BYTES or (len(self.data) > MOST_COMPARED < self.data.count(b"\n")):
             return True
-        return not self.wide and b"\0" in self.data[:BINARY_WINDOW]
+        return not self.is_utf16 and b"\0" in self.data[:BINARY_WINDOW]
 
     @cached_property
     def mark(self) -> bytes:
         """The byte order mark that is not text, or nothing."""
-        if self.wide:
+        if self.is_utf16:
             return self.data[:2]
         return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
 
@@ -117,7 +117,7 @@ class Document:
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
         """The raw lines with their endings; a byte order mark is part of the first."""
-        if not self.wide:
+        if not self.is_utf16:
             return tuple(split_lines(self.data))
         text = self.data[2:].decode(self.encoding)
         pieces = text.split("\n")
@@ -133,7 +133,7 @@ class Document:
     @cached_property
     def _text_with_returns(self) -> str:
         data = self.data[len(self.mark) :]
-        return data.decode(self.encoding) if self.wide else decode(data)
+        return data.decode(self.encoding) if self.is_utf16 else decode(data)
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class Document:
     @cached_property
     def endings(self) -> tuple[str, ...]:
         """The ending of each line: `\\n`, `\\r\\n`, or nothing for a last line without newline."""
-        if self.wide:
+        if self.is_utf16:
             pieces = self._text_with_returns.split("\n")
             marks = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
             return tuple([*marks, ""] if len(self.lines) > len(marks) else marks)
@@ -210,7 +210,7 @@ class Document:
             )
         # Counted in the bytes: lines that are too many are not taken apart. In UTF-16 there are no more.
         count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
-        if self.wide and count > MAX_LINES:
+        if self.is_utf16 and count > MAX_LINES:
             count = len(self.lines)
         if count > MAX_LINES:
             raise NotEditable(f"The file has {count:,} lines; files over {MAX_LINES:,} lines are not edited.")
@@ -222,7 +222,7 @@ class Document:
         anything else might mix two encodings.
         """
         try:
-            if self.wide:
+            if self.is_utf16:
                 return text.encode(self.encoding)
             if self.encoding == "bytes" and not self.verbatim and not text.isascii():
                 self._check_spelled(text)
@@ -247,7 +247,7 @@ class Document:
 
     def encode_ending(self, ending: str) -> bytes:
         """The bytes of a line ending in this file's encoding."""
-        return ending.encode(self.encoding if self.wide else "ascii")
+        return ending.encode(self.encoding if self.is_utf16 else "ascii")
 
     def ending_near(self, near: int) -> str:
         """The ending of a new line at line `near` (from 0): that line's, else a neighbour's, else the majority's."""

@@ -4,7 +4,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from app.concurrency import giving_way
+from app.concurrency import iterate_cooperatively
 from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
 from app.proposals.values.pending_paths import format_ids
@@ -151,5 +151,5 @@ def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[
     yield find_deceptive(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
-        for start in giving_way(range(hunk.new_start, last, _INSPECTED_LINES)):
+        for start in iterate_cooperatively(range(hunk.new_start, last, _INSPECTED_LINES)):
             yield find_deceptive("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))

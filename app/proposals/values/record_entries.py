@@ -57,7 +57,7 @@ class RecordedHunks(FrozenModel):
         return len(self.approved) + len(self.denied) + len(self.waiting)
 
 
-class RecordEntry(FrozenModel):
+class DecisionRecordEntry(FrozenModel):
     """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
 
     format: Literal[1, 2, 3, 4, 5, 6, 7] = LATEST
@@ -119,12 +119,12 @@ class RecordEntry(FrozenModel):
 class RecordingStore(ProposalStore, Protocol):
     """A store that has recorded the decisions on its proposals."""
 
-    def entries_on(self, paths: Collection[str]) -> Sequence[RecordEntry]:
+    def entries_on(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
         """Return the record of all proposals with a decision about one of the paths; oldest first."""
         ...
 
 
-class EventEntry(FrozenModel):
+class EventRecordEntry(FrozenModel):
     """Record entry for the event of a decision, which its session's log, doors and exports show."""
 
     format: Literal[5, 6, 7] = LATEST
@@ -149,7 +149,7 @@ class EventEntry(FrozenModel):
     """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
 
 
-def is_written_by(entries: Sequence[RecordEntry]) -> bool:
+def is_written_by(entries: Sequence[DecisionRecordEntry]) -> bool:
     """Return whether anything of a proposal is on disk after the last of its entries, oldest first."""
     if not entries:
         return False
@@ -181,14 +181,14 @@ def make_entry(
     who: str,
     after: ChainLink,
     time: float,
-) -> RecordEntry:
+) -> DecisionRecordEntry:
     """Return the record entry of a decision.
 
     Args:
         blob_id: The id that git gives to a content, by its SHA-256.
         after: The end of the chain.
     """
-    return RecordEntry(
+    return DecisionRecordEntry(
         number=after.number + 1,
         before=after.digest,
         time=time,

@@ -178,7 +178,7 @@ def read_changes(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[Pat
             left_out.append(f"{each.path}: all that was changed is over {size_words(MOST_KEPT)}")
             continue
         try:
-            change = run.read(each.path, LARGEST)
+            change = run.read_change(each.path, LARGEST)
             room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
             changes.append(change)
         except ChangedMeanwhile:

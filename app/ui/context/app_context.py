@@ -85,7 +85,7 @@ def error_message(error: Exception, log: Path) -> str:
 
 def _foreseen(error: Exception) -> bool:
     """Whether the error was made for the user's eyes."""
-    from app.agent.turns import OpenElsewhere
+    from app.agent.turns import SessionOpenElsewhere
     from app.config.settings import ConfigError
     from app.llm.failures.request_errors import RequestError
     from app.proposals.values.proposal_errors import ProposalError
@@ -101,7 +101,7 @@ def _foreseen(error: Exception) -> bool:
         | ConfigError
         | EditorFailed
         | NotConnected
-        | OpenElsewhere
+        | SessionOpenElsewhere
         | ProposalError
         | RequestError
         | StorageError

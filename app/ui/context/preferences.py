@@ -78,15 +78,15 @@ class Preferences:
 
     def load_keymap(self) -> list[str]:
         """Put the user's keys into force. Return why they cannot be used, if so."""
-        from app.keys.keymap import KeymapError, new_bindings, validated_keymap
+        from app.keys.keymap import KeymapError, user_added_bindings, validate_keymap
 
         try:
-            keymap = validated_keymap(self.settings.keys)
+            keymap = validate_keymap(self.settings.keys)
         except KeymapError as error:
             self.settings = self.settings.model_copy(update={"keys": {}})
             return [f"{error} The standard keys are in force."]
         self._app.set_keymap(keymap)
-        for action, keys in new_bindings(keymap):
+        for action, keys in user_added_bindings(keymap):
             self._app.bind(keys, action.handler, description=action.title, show=False)
         return []
 
@@ -131,13 +131,13 @@ class Preferences:
         Raises:
             ConfigError: it cannot be set, or the file cannot be written.
         """
-        from app.config.settings import save_settings, set_nested, validated_value
+        from app.config.settings import save_settings, set_nested, validate_value
 
         tables = {
             of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
         }
         set_nested(tables, (name, *path), value)
-        models = validated_value("models", tables)
+        models = validate_value("models", tables)
         save_settings(self._runtime.dirs.config_file, {("models", name, *path): value})
         self.apply_changes(models=models)
 

@@ -13,15 +13,15 @@ from textual.content import Content
 
 from app.agent.updates import Phase
 from app.images.mentions import Mention, find_mentions
-from app.keys.actions import Action, in_scope
-from app.keys.keymap import DECISIONS, key_name, keys_of
+from app.keys.actions import Action, actions_in_scope
+from app.keys.keymap import DECISIONS, effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
 from app.ui.context.app_context import AppContext
 from app.ui.context.slash_commands import COMMANDS, BadArgument
 
 if TYPE_CHECKING:
-    from app.conversation.events import Invocation
+    from app.conversation.events import CommandInvocation
     from app.prompts.custom_commands import CustomCommand
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -60,7 +60,7 @@ def palette_commands(
 
 
 def _actions() -> Iterator[Action]:
-    for action in in_scope("app", "review", "diff"):
+    for action in actions_in_scope("app", "review", "diff"):
         if action.id not in ("app.palette", "app.keys") and action.id not in DECISIONS and not action.moves:
             yield action
 
@@ -87,13 +87,13 @@ class PaletteCommands(Provider):
     def _with_keys(self, name: Content) -> Content:
         keymap = self.app.keymap if isinstance(self.app, HasKeys) else {}
         action = next((one for one in _actions() if _name(one) == name.plain), None)
-        keys = " ".join(key_name(key) for key in keys_of(action, keymap)[:2]) if action is not None else ""
+        keys = " ".join(key_name(key) for key in effective_keys(action, keymap)[:2]) if action is not None else ""
         command = f"/{action.command}" if action is not None and action.command else ""
         beside = "  ".join(filter(None, (keys, command)))
         return Content.assemble(name, "  ", (beside, "$text-accent")) if beside else name
 
 
-Send = Callable[[str, "Invocation | None", tuple[Mention, ...]], Awaitable[None]]
+Send = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
 class CustomCommands:
@@ -389,7 +389,7 @@ class CommandRunner:
     async def _may_stop(self, heading: str, comes: str) -> bool:
         """Ask whether a running turn may be stopped, if there is one."""
         session = self._session.current
-        if session is None or not session.busy:
+        if session is None or not session.is_busy:
             return True
         from app.ui.screens.dialog import AskScreen
 
@@ -406,13 +406,13 @@ class CommandRunner:
             raise BadArgument(f"{target} exists already; name another file.")
 
         def write() -> None:
-            from app.conversation.markdown_export import markdown_record
+            from app.conversation.markdown_export import export_markdown
 
             events = list(session.log.events)
             record = runtime.sessions.get(session.id)
             staged = {event.proposal for event in events if event.type == "proposal_staged"}
             diffs = {one: runtime.service.as_unified_diff(one) for one in staged}
-            text = markdown_record(record.title, record.model, events, diffs)
+            text = export_markdown(record.title, record.model, events, diffs)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)
 
@@ -430,7 +430,7 @@ class CommandRunner:
 
     async def _continue(self, _: str) -> None:
         session = self._session.get()
-        if session.busy and session.phase is not Phase.RETRYING:
+        if session.is_busy and session.phase is not Phase.RETRYING:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
             raise BadArgument("A question waits for your answer; answer it to go on.")
@@ -447,7 +447,7 @@ class CommandRunner:
         effort = slash_commands.parse_choice("effort", argument, get_args(Effort))
         settings = self._preferences.settings
         if not effort:
-            now = settings.for_model.reasoning_effort
+            now = settings.with_model_tables.reasoning_effort
             self._app_context.notify(f"Reasoning effort: {now}. {slash_commands.usage_line(COMMANDS['effort'])}")
             return
         await self._connector.switch_to(settings.with_effort(effort))
@@ -490,7 +490,7 @@ class CommandRunner:
 
     async def _compact(self, _: str) -> None:
         session = self._session.get()
-        if session.busy:
+        if session.is_busy:
             raise BadArgument("The model is at work; compact when control is back.")
         if not session.log.events:
             raise BadArgument("There is nothing to compact yet.")

@@ -82,7 +82,7 @@ class AfterDecision:
     def settle(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._session.current, self._review
-        busy = session is not None and session.busy
+        busy = session is not None and session.is_busy
         if not self._deciding or busy or review.state.waiting_count:
             return
         self._deciding = False
@@ -129,10 +129,10 @@ class AfterDecision:
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
         session = self._session.current
-        if session is None or not isinstance(update, PhaseChanged) or session.busy:
+        if session is None or not isinstance(update, PhaseChanged) or session.is_busy:
             return
         # What was said to be under way has come, or waits for an answer now.
-        waits = session.has_unheard_feedback and session.question is not None
+        waits = session.has_undelivered_feedback and session.question is not None
         self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
         self.settle()
 
@@ -477,7 +477,7 @@ class ReviewActions:
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()
-        self._session.get().confirm(event.key, event.answer)
+        self._session.get().answer_confirmation(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
 

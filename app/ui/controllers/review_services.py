@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from app.agent.updates import Recorded, SideDiscarded, SideStreamed, Update
+from app.agent.updates import EventRecorded, SideDiscarded, SideStreamed, Update
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
 from app.review.note_store import KeptChecks
@@ -67,7 +67,7 @@ class SideQuestionActions:
     def handle_update(self, update: Update) -> None:
         """Show an update about a side question."""
         match update:
-            case SideStreamed() | SideDiscarded() | Recorded(event=SideQuestion() | SideAnswer()):
+            case SideStreamed() | SideDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
                 self._review.asking.handle_update(update)
 
     async def load(self, event: review_messages.ThreadsWanted) -> None:
@@ -119,8 +119,8 @@ class ReviewChecks:
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
         if self.following is not None and self._evidence is not None:
-            self._evidence.follow(self._proposals)
-            self.following.follow(self._proposals, self._review.state.current)
+            self._evidence.update_proposals(self._proposals)
+            self.following.update_proposals(self._proposals, self._review.state.current)
         else:
             self._say_untrusted()
 
@@ -135,7 +135,7 @@ class ReviewChecks:
         """Collect evidence about a proposal, or stop."""
         why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
         if self._evidence is not None:
-            why_not = self._evidence.begin_or_stop(proposal_id)
+            why_not = self._evidence.start_or_stop(proposal_id)
         elif "check" in self._runtime.configuration.untrusted:
             why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)."
         if why_not:
@@ -147,7 +147,7 @@ class ReviewChecks:
             kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
             self._app_context.run(lambda: asyncio.to_thread(kept.keep, checked), group="kept checks")
         if self._evidence is not None:
-            self._evidence.take_checks(checked)
+            self._evidence.start_after_checks(checked)
 
     def _chosen(self, proposal: "Proposal") -> "tuple[str, ...] | None":
         return self._review.state.chosen.chosen_part(proposal).decided_hunks
@@ -162,14 +162,14 @@ class ReviewChecks:
 
         assert self.following is not None
         async with aclosing(watch_workspace(self._runtime.workspace)) as changes:
-            await self.following.follow_disk(self._with_evidence(changes))
+            await self.following.rerun_on_changes(self._with_evidence(changes))
 
     async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
         """The changes of the workspace, at each of which evidence is dropped that is of other files."""
         async for _ in changes:
             yield
             if self._evidence is not None:
-                await self._evidence.look_at_disk()
+                await self._evidence.drop_outdated()
 
     async def show_output(self, proposal_id: str) -> None:
         """Show the output of the checks."""

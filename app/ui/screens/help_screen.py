@@ -9,8 +9,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.keys.actions import ACTIONS, Action, Scope, in_scope
-from app.keys.keymap import key_name, keys_of
+from app.keys.actions import ACTIONS, Action, Scope, actions_in_scope
+from app.keys.keymap import effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage_line
@@ -124,7 +124,7 @@ class HelpScreen(Dialog[None]):
                 title,
                 [
                     line
-                    for action in in_scope(scope)
+                    for action in actions_in_scope(scope)
                     if self._fits(action, words)
                     for line in self._row(action, width)
                 ],
@@ -148,12 +148,12 @@ class HelpScreen(Dialog[None]):
                 yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
     def _fits(self, action: Action, words: Iterable[str]) -> bool:
-        keys = " ".join(key_name(key) for key in keys_of(action, self._keymap))
+        keys = " ".join(key_name(key) for key in effective_keys(action, self._keymap))
         text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
         return all(word in text for word in words)
 
     def _row(self, action: Action, width: int) -> list[Content]:
-        keys = keys_of(action, self._keymap)
+        keys = effective_keys(action, self._keymap)
         if not keys:
             return []
         names = "  ".join(key_name(key) for key in keys)

@@ -10,11 +10,11 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from app.config.config_tables import ChosenWire, Effort, Price, is_pattern, matching_patterns
+from app.config.config_tables import ChosenWire, Effort, PriceTable, is_pattern, matching_patterns
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml import parse_toml
-from app.llm.capabilities.model_list import ListedModel, price_for
-from app.llm.capabilities.profiles import LearnedField, seed_profile, valid_fields
+from app.llm.capabilities.model_list import ListedModel, find_price
+from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
 from app.llm.values.address import parse_address
 from app.runtime.model_connection import LearnedProfiles, base_url_of
 from app.runtime.open_workspace import OpenWorkspace
@@ -56,12 +56,12 @@ def current_values(
     settings = settings.model_copy(update={"model": model.id})
     origins = _Origins(runtime, settings)
     known = _Known(runtime, settings, model)
-    effective = settings.for_model
+    effective = settings.with_model_tables
     general = {
         ("reasoning_effort",): settings.reasoning_effort if settings.reasoning_effort != "off" else None,
         ("context_window",): settings.context_window,
         ("wire",): settings.wire if settings.wire != "auto" else None,
-        ("price",): price_for(model.id, settings.price),
+        ("price",): find_price(model.id, settings.price),
         ("request",): settings.request or None,
         IMAGES: settings.profile.get(IMAGES[-1]),
     }
@@ -69,7 +69,7 @@ def current_values(
         ("reasoning_effort",): effective.reasoning_effort,
         ("context_window",): effective.context_window,
         ("wire",): effective.wire,
-        ("price",): price_for(model.id, effective.price),
+        ("price",): find_price(model.id, effective.price),
         ("request",): effective.request,
         IMAGES: effective.profile.get(IMAGES[-1]),
     }
@@ -122,7 +122,7 @@ class _Known:
         address = parse_address(base_url_of(settings)).url
         self._seed = seed_profile(address, model.id)
         self._beliefs: dict[str, LearnedField] = {
-            belief.field: belief for belief in valid_fields(LearnedProfiles(runtime.sessions), address, model.id)
+            belief.field: belief for belief in read_valid_fields(LearnedProfiles(runtime.sessions), address, model.id)
         }
         self._listed = {
             "context_window": model.context_window,
@@ -135,7 +135,7 @@ class _Known:
         field = path[-1]
         listed = self._listed.get(field)
         if (belief := self._beliefs.get(field)) is not None:
-            value = Price.model_validate(belief.value) if field == "price" and belief.value else belief.value
+            value = PriceTable.model_validate(belief.value) if field == "price" and belief.value else belief.value
             return value, "the server's list" if value == listed else "learned of the server"
         if listed is not None:
             return listed, "the server's list"

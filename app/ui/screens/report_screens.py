@@ -14,10 +14,10 @@ from textual.widgets import Static
 
 from app.attestation.commit_verification import CommitVerification, describe_signers
 from app.attestation.range_verification import VerifiedRange, verify_range
-from app.conversation.payload.token_count import text_tokens
+from app.conversation.payload.token_count import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
-from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, examine, learned_check
+from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.values.types import Endpoint
 from app.prompts.skills import Skill, Skills
 from app.runtime.model_connection import LearnedProfiles
@@ -113,14 +113,16 @@ class DoctorScreen(Dialog[bool]):
             self._found[_COMMANDS] = EndpointCheck(
                 _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
             )
-            async for finding in examine(self._endpoint, profile):
+            async for finding in examine_endpoint(self._endpoint, profile):
                 match finding:
                     case EndpointCheck():
                         self._found[finding.name] = finding
                         self._draw(busy=True)
                     case Diagnosis():
                         await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
-                        self._found[_LEARNED] = await asyncio.to_thread(learned_check, cache, self._endpoint)
+                        self._found[_LEARNED] = await asyncio.to_thread(
+                            describe_learned_fields, cache, self._endpoint
+                        )
                         self._learned = True
                         summary.update(describe_diagnosis(finding))
         except Exception as error:
@@ -225,7 +227,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         except GitFailed as error:
             summary.update(Content.styled(escape_unsafe(str(error), keep=""), "$text-error"))
             return
-        style = "bold $text-success" if verified.covered else "bold $text-error"
+        style = "bold $text-success" if verified.is_covered else "bold $text-error"
         summary.update(Content.styled(escape_unsafe(verified.summary, keep=""), style))
         rows = [row for commit in verified.commits for row in _commit_rows(commit)]
         self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
@@ -234,13 +236,13 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
     def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
         folder = folder_in_repository(self._root)
         lead = f"{folder}/" if folder else ""
-        paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
+        paths = {file.path for commit in verified.commits for file in commit.files if not file.is_covered}
         here = sorted(path.removeprefix(lead) for path in paths if path.startswith(lead))
         return UnreviewedFiles(verified.base, here) if here and verified.base else None
 
 
 def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
-    mark, style = ("✓", "$text-success") if commit.covered else ("✗", "$text-error")
+    mark, style = ("✓", "$text-success") if commit.is_covered else ("✗", "$text-error")
     exempt = f"  {commit.exempt}" if commit.exempt else ""
     yield Content.assemble(
         (f"{mark} ", style),
@@ -249,8 +251,8 @@ def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
         (exempt, _QUIET),
     )
     for file in commit.files:
-        sign, style = ("✓", "$text-success") if file.covered else ("✗", "$text-error")
-        words = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
+        sign, style = ("✓", "$text-success") if file.is_covered else ("✗", "$text-error")
+        words = describe_signers(file.reviews) if file.is_covered else f"{file.problem} not reviewed"
         yield Content.assemble(
             (f"  {sign} ", style),
             escape_unsafe(file.path, keep=""),
@@ -309,7 +311,7 @@ def _skill_row(skill: Skill) -> Content:
 def _skill_summary(skills: Skills, told: Skills | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
-    tokens = text_tokens(skills.prompt_text())
+    tokens = estimate_text_tokens(skills.prompt_text())
     said = f"{plural(len(skills.by_name), 'skill')}: about {format_thousands(tokens)} tokens of each request."
     if told is not None and told.prompt_text() != skills.prompt_text():
         said += " This session uses the skills from when it was opened; /new loads the present ones."

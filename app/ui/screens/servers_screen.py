@@ -154,7 +154,7 @@ class ServersScreen(PreviewDialog[None]):
 
     @property
     def _all(self) -> list[McpServer]:
-        return self._served.servers.all if self._served.servers is not None else []
+        return self._served.servers.servers if self._served.servers is not None else []
 
     @property
     def _chosen(self) -> McpServer | None:

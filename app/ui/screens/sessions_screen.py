@@ -180,7 +180,7 @@ def preview_lines(record: SessionRecord, events: Sequence[Event]) -> Content:
     for event in events:
         match event:
             case UserMessage():
-                parts.append(_said("❯ ", "bold $text-accent", event.typed))
+                parts.append(_said("❯ ", "bold $text-accent", event.typed_text))
             case AssistantMessage() if event.text.strip() and event.state != "discarded":
                 parts.append(_said("● ", "$text-primary", event.text))
             case ProposalStaged():

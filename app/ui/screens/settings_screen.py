@@ -13,7 +13,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
-from app.config.settings import ConfigError, validated_value
+from app.config.settings import ConfigError, validate_value
 from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
@@ -293,7 +293,7 @@ class SettingsScreen(ValuesDialog):
 
     def _change(self, row: SettingRow, value: Any) -> bool:
         try:
-            checked = validated_value(row.key, value)
+            checked = validate_value(row.key, value)
             self._preferences.save(**{row.key: value})
             self._preferences.apply_changes(**{row.key: checked})
         except ConfigError as error:
@@ -303,7 +303,7 @@ class SettingsScreen(ValuesDialog):
         overridden = self._runtime.origin_of(row.key)
         if overridden not in ("", "config.toml"):
             self.tell(f"Saved and in use now; at the next start {overridden} overrides it again.")
-        elif getattr(self._preferences.settings.for_model, row.key) != checked:
+        elif getattr(self._preferences.settings.with_model_tables, row.key) != checked:
             self.tell("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
         else:
             self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")

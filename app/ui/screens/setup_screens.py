@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.address import host_and_port, url_fault
+from app.llm.values.address import find_url_fault, host_and_port
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey, display_path
@@ -204,7 +204,7 @@ class EndpointScreen(Dialog[bool]):
     def _fault(self, changes: Changes) -> str:
         """Why these can't be kept; empty if they can."""
         address = changes.get("base_url")
-        if isinstance(address, str) and (fault := url_fault(address)):
+        if isinstance(address, str) and (fault := find_url_fault(address)):
             return f"The address cannot be used: {fault}."
         return "" if changes else "Write a key, an address, or both."
 

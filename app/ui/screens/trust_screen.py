@@ -12,7 +12,7 @@ from textual.widgets import Static
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.config.toml import parse_toml
 from app.mcp_client.configured_servers import ServerFile, find_server_files
-from app.prompts.custom_commands import FoundCommands, workspace_commands
+from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.storage_errors import StorageError
 from app.text.deceiving_text import find_deceptive
@@ -57,7 +57,7 @@ def read_trust_subject(runtime: OpenWorkspace) -> TrustSubject:
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
         values = parse_toml(content)
-        commands = workspace_commands(runtime.workspace)
+        commands = find_workspace_commands(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
         trusted, servers = trust.is_trusted(content, store), tuple(find_server_files(runtime.workspace, store))

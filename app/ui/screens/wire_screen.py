@@ -42,7 +42,7 @@ class WireScreen(Dialog[None]):
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__(classes="-large")
         self._moves = moves
-        self._body = arrange_body(request.body())
+        self._body = arrange_body(request.make_body())
         self._facts = request_summary(request, self._body)
 
     def body(self) -> Iterable[Widget]:

@@ -1,6 +1,6 @@
 """The versions of files that the model knows, by the order of what happened to them."""
 
-from app.agent.interventions import FilesSeen
+from app.agent.interventions import FileVersionsSeen
 from app.conversation.events import (
     CallOutcome,
     Decision,
@@ -38,7 +38,7 @@ def decided(proposal: str, decision: Decision) -> ProposalDecided:
 
 
 def known(*events: Event) -> tuple[str, ...]:
-    fold = FilesSeen()
+    fold = FileVersionsSeen()
     for event in events:
         fold.apply(event)
     return fold.versions.get("a.py", ())

@@ -101,7 +101,7 @@ def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
     gate = Gate(GatePolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
-    assert (gate.staged, gate.paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)
+    assert (gate.staged_proposals, gate.staged_paths, gate.is_closed) == (("P1", "P2"), ("a.py", "b.py"), False)
     gate.policy = GatePolicy()
     assert gate.is_closed
 

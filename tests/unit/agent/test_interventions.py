@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.agent.gate import UnansweredFeedback
+from app.agent.gate import UnansweredDenials
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
     ChangedFile,
@@ -204,8 +204,8 @@ def staged(proposal: str, supersedes: str = "") -> ProposalStaged:
     return ProposalStaged(proposal=proposal, summary="", files=(), calls=(), supersedes=supersedes)
 
 
-def after(*events: Event) -> UnansweredFeedback:
-    feedback = UnansweredFeedback()
+def after(*events: Event) -> UnansweredDenials:
+    feedback = UnansweredDenials()
     for event in events:
         feedback.apply(event)
     return feedback

@@ -267,7 +267,7 @@ class Driver:
                 case ClosingRequest(kind=kind):
                     for call in self.turn.unfinished_calls:
                         self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text="refused"))
-                    self.add(closing_instruction(kind, self.gate.staged, ["a.py"]))
+                    self.add(closing_instruction(kind, self.gate.staged_proposals, ["a.py"]))
                     self._ask(closing_request=True)
         raise AssertionError("the turn does not end")
 

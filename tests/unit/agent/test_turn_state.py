@@ -5,7 +5,7 @@ import pytest
 from app.agent.executor import Stopwatch
 from app.agent.interventions import nudge_instruction
 from app.agent.ladder import LastStep
-from app.agent.turn_state import TurnState, response_shape
+from app.agent.turn_state import TurnState, classify_response
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -62,7 +62,7 @@ def step(number: int, outcome: CallOutcome = CallOutcome.OK, **arguments: int | 
     ],
 )
 def test_shapes(message: AssistantMessage, shape: LastStep) -> None:
-    assert response_shape(message) is shape
+    assert classify_response(message) is shape
 
 
 def test_calls_become_results_when_all_have_one() -> None:

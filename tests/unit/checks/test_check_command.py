@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_suggestions import append_tables, missing_checks, parse_checks, suggest_checks
-from app.config.config_tables import FILES, validate_placeholder
-from app.config.settings import ConfigError, load_configuration, validated_value
+from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
+from app.config.config_tables import FILES, validate_placeholders
+from app.config.settings import ConfigError, load_configuration, validate_value
 from app.workspace.paths import Workspace
 
 NAMES = [
@@ -70,7 +70,7 @@ def run(command: str, folder: Path) -> list[str]:
 )
 def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
     with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
-        validated_value("check", [{"name": "lint", "run": command}])
+        validate_value("check", [{"name": "lint", "run": command}])
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
     ],
 )
 def test_elsewhere_each_name_is_one_argument(command: str, tmp_path: Path) -> None:
-    assert run(validate_placeholder(command), tmp_path) == NAMES
+    assert run(validate_placeholders(command), tmp_path) == NAMES
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(PIECES), min_size=1, max_size=12).map("".join).filter(lambda text: FILES in text))
 def test_no_name_is_run(tmp_path: Path, command: str) -> None:
     try:
-        validate_placeholder(command)
+        validate_placeholders(command)
     except ValueError:
         return
     run(command, tmp_path)
@@ -125,7 +125,7 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
     (tmp_path / name).write_text(text)
     found = suggest_checks(Workspace(tmp_path))
     assert {each.check.name: each.check.run for each in found} == expected
-    tables = append_tables(found, 'theme = "signoff-light"')
+    tables = append_check_tables(found, 'theme = "signoff-light"')
     assert parse_checks(tables) == [each.check for each in found]
     configuration = load_configuration(
         user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={}, trusted=True

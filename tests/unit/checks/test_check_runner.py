@@ -156,7 +156,7 @@ async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypat
 async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: OpenWorkspace) -> None:
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=(SandboxMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace)
-    assert "checks need a layer" in await runner.obstacle()
+    assert "checks need a layer" in await runner.unavailable_reason()
     seen = runtime.workspace.root / "ran"
     check = CheckTable(name="x", run=f"echo > {seen}")
     result = await runner.run(check, runtime.service.check_trees(stage(runtime, a="a1\n").id))

@@ -71,7 +71,7 @@ class Site:
             lambda proposal: self.chosen.get(proposal.id),
             lambda checked: self.last.__setitem__(checked.proposal, checked),
         )
-        self._disk = asyncio.create_task(self.following.follow_disk(self._changes()))
+        self._disk = asyncio.create_task(self.following.rerun_on_changes(self._changes()))
 
     @property
     def root(self) -> Path:
@@ -91,7 +91,7 @@ class Site:
         return ids
 
     def follow(self) -> None:
-        self.following.follow(self.runtime.service.pending(), self.shown)
+        self.following.update_proposals(self.runtime.service.pending(), self.shown)
 
     async def look(self) -> None:
         """What the app does once the disk has changed."""
@@ -182,7 +182,7 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     await until(lambda: site.result("P1").is_current)
     await site.calm()
     changes = watch_workspace(site.runtime.workspace)
-    watch = asyncio.create_task(site.following.follow_disk(changes))
+    watch = asyncio.create_task(site.following.rerun_on_changes(changes))
     await asyncio.sleep(0.3)
     (site.root / "b").write_text("broken\n")
     await until(lambda: site.result("P1").stale)

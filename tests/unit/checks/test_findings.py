@@ -15,7 +15,7 @@ from app.automation.check_results import (
     CheckState,
     Finding,
     count_failures,
-    feedback_for_result,
+    format_failures_for_model,
     mark_new_findings,
     parse_findings,
 )
@@ -119,7 +119,7 @@ def test_so_many_findings_are_kept() -> None:
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:
     assert (
-        feedback_for_result([])
-        == feedback_for_result([CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))])
+        format_failures_for_model([])
+        == format_failures_for_model([CheckResult("x", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED))])
         == ""
     )

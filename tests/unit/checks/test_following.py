@@ -50,7 +50,7 @@ class Endless:
     async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
         return READ
 
-    async def obstacle(self) -> str:
+    async def unavailable_reason(self) -> str:
         return ""
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
@@ -73,7 +73,7 @@ async def following(runner: Any) -> CheckFollower:
 
 
 async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, following: CheckFollower) -> None:
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await runner.running.wait()
     assert following.run_or_stop("P1")
@@ -82,7 +82,7 @@ async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, followi
 
 
 async def test_an_immediate_approval_waits_for_the_checks(runner: Any, following: CheckFollower) -> None:
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await asyncio.wait(
         [approving, running := asyncio.create_task(runner.running.wait())], return_when="FIRST_COMPLETED"
@@ -100,7 +100,7 @@ class Brief(Endless):
         self._outcome = outcome
         self._why_not = obstacle
 
-    async def obstacle(self) -> str:
+    async def unavailable_reason(self) -> str:
         return self._why_not
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
@@ -131,7 +131,7 @@ def no_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
 async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, trees: Any, words: str) -> None:
     said: list[ProposalChecks] = []
     following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     (result,) = await following.run_before_approval("P1", 1, None)
     assert (result.name, result.state, result.summary) == ("tests", CheckState.BROKEN, words)
     assert await following.run_before_approval("P1", 1, None) == ()
@@ -141,7 +141,7 @@ async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, tree
 
 async def test_without_known_checks_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
     assert not following.run_or_stop("P1")
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     assert not following.run_or_stop("P1"), "not before it is known which checks there are"
     await following.close()
 
@@ -157,7 +157,7 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
 
     runner: Any = Brief(CheckOutcome(CheckState.PASSED), "no layer")
     following = CheckFollower(runner, lambda: checks, trees, everything, said.append)
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     assert await following.run_before_approval("P1", 1, None) == ()
     await following.close()
     assert (said, looked) == ([], ["P1"] if checks else [])
@@ -167,7 +167,7 @@ async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None
     said: list[ProposalChecks] = []
     runner: Any = Brief(CheckOutcome(CheckState.PASSED))
     following = CheckFollower(runner, lambda: (CHECK,), some_trees, everything, said.append)
-    following.follow([PROPOSAL], "P1")
+    following.update_proposals([PROPOSAL], "P1")
     assert await following.run_before_approval("P1", 1, None) == ()
     before = len(said)
     assert await following.run_before_approval("P1", 1, None) == ()
@@ -195,7 +195,7 @@ class Runner:
         self.looked += 1
         return WorkspaceVersions(after={}, before={}, files=("a.py",), old_files=("a.py",))
 
-    async def obstacle(self) -> str:
+    async def unavailable_reason(self) -> str:
         return self._why_not
 
     async def run(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.check_results import CheckResult, ProposalChecks, feedback_for_result, uncovered_as_feedback
+from app.automation.check_results import CheckResult, ProposalChecks, format_failures_for_model, uncovered_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
@@ -79,7 +79,7 @@ def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
     result = run(runtime, command)
     assert missed(result) == ["shop.py:3", "shop.py:4"]
     assert "3 of 5 changed lines run" in result.summary
-    assert result.record_fact.words.endswith("; not run: shop.py:3, shop.py:4")
+    assert result.as_fact.words.endswith("; not run: shop.py:3, shop.py:4")
     assert not any((runtime.workspace.root / name).exists() for name in ("coverage.xml", "lcov.info", ".data"))
 
 
@@ -230,7 +230,7 @@ def test_findings_for_the_model_leave_coverage_out(runtime: OpenWorkspace) -> No
     stage(runtime)
     result = run(runtime, f"{RUN}; ! grep -q none shop.py || {{ echo 1 failed; exit 1; }}")
     assert missed(result) and "changed lines" in result.summary
-    said = feedback_for_result([result])
+    said = format_failures_for_model([result])
     assert "fails on this proposal" in said
     assert "changed line" not in said and "shop.py:3" not in said
 

@@ -27,14 +27,14 @@ from app.conversation.payload.compaction_plan import (
     Prune,
     Summarise,
     Truncate,
-    budget_for,
     is_nearly_full,
+    make_context_budget,
+    make_summary_payload,
     plan_compaction,
-    summary_payload,
 )
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.token_count import TokenMeter, text_tokens
+from app.conversation.payload.token_count import TokenMeter, estimate_text_tokens
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload, Usage
 from app.proposals.values.decision_facts import FileStat
@@ -101,12 +101,12 @@ def make_room(events: list[Event], target: int, *, summarise: bool = True) -> li
 )
 def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int | None, needed: bool) -> None:
     assert is_nearly_full(used, window) is needed
-    assert (budget_for(used, window) is not None) is needed
+    assert (make_context_budget(used, window) is not None) is needed
 
 
 def test_a_forced_budget_asks_for_less_than_is_used_whatever_the_window() -> None:
     for window in (None, 1_000, 1_000_000):
-        budget = budget_for(10_000, window, forced=True)
+        budget = make_context_budget(10_000, window, forced=True)
         assert budget is not None
         assert budget.target < 10_000
 
@@ -238,7 +238,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
     for _ in range(100):
         log.turn("go", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), 4_000, 8_000)
-    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert 2_000 < TokenMeter().count_tokens(payload) < 8_000
 
 
@@ -247,7 +247,7 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     text = "".join(f"{number} " for number in range(300))
     log.turn("go", text, text * 2)
     log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
-    payload = summary_payload(
+    payload = make_summary_payload(
         log.events, Summarise(log.events[-1].id, 0), ContextBudget(1_000, 500, None), Profile(), FACTS
     )
     short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
@@ -276,7 +276,7 @@ def test_compaction_leaves_valid_history(session: Simulation, profile: Profile, 
 def test_the_summary_request_is_valid_and_system(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
     budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
-    payload = summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)
+    payload = make_summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
     assert (payload.tool_choice == "none") is (profile.tool_choice_none != "rejected")
     assert str(payload.messages).count(INSTRUCTION[:60]) == 1
@@ -290,7 +290,7 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log = Log()
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = ContextBudget(size(log.events), 1_000, 32_000)
-    payload = summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
     assert TokenMeter().count_tokens(payload) < size(log.events) / 10
 
@@ -332,4 +332,4 @@ def test_tools_and_calls_count_and_wide_characters_weigh_more() -> None:
     assert TokenMeter().count_tokens(named) == TokenMeter().count_tokens(PAYLOAD), (
         "who speaks is in what each message costs"
     )
-    assert text_tokens("漢" * 100) > 2 * text_tokens("a" * 100)
+    assert estimate_text_tokens("漢" * 100) > 2 * estimate_text_tokens("a" * 100)

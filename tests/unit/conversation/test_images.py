@@ -17,10 +17,16 @@ from app.conversation.events import (
     ToolCall,
     UserMessage,
 )
-from app.conversation.payload.compaction_plan import ContextBudget, Prune, Summarise, plan_compaction, summary_payload
+from app.conversation.payload.compaction_plan import (
+    ContextBudget,
+    Prune,
+    Summarise,
+    make_summary_payload,
+    plan_compaction,
+)
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.token_count import TokenMeter
-from app.images.image import Image, quoted_names
+from app.images.image import Image, quote_names
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload
 from app.llm.wires.wire_registry import wire_for
@@ -47,7 +53,7 @@ def payload_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = F
 
 def body_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACTS, **profile: Any) -> dict[str, Any]:
     known = Profile.model_validate({"wire": wire, **profile})
-    return wire_for(known).body("some-model", known, project(events, known, facts))
+    return wire_for(known).make_body("some-model", known, project(events, known, facts))
 
 
 def told(body: dict[str, Any]) -> str:
@@ -126,13 +132,13 @@ def test_each_image_is_sent_or_named(wire: str, session: Simulation, profile: Pr
     profile = profile.model_copy(update={"wire": wire})
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     payload = project(events, profile, FACTS)
-    body = wire_for(profile).body("some-model", profile, payload)
+    body = wire_for(profile).make_body("some-model", profile, payload)
     sent = [(one.media_type, base64.b64decode(CONTENTS[one.sha256])) for one in payload.images]
     assert images(body) == sent
     attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
     text = "\n".join(text for _, text in said(body))
     names = {one.name for one in payload.images}
-    assert all(one.name in names or quoted_names([one]) in text for one in attached)
+    assert all(one.name in names or quote_names([one]) in text for one in attached)
     assert project(events, profile, FACTS) == payload
 
 
@@ -171,7 +177,7 @@ def test_what_the_model_has_not_seen_goes_last() -> None:
 
 
 def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:
-    asked = summary_payload(SEEN, Summarise(4, 0), budget(1_000, 500), Profile(), FACTS)
+    asked = make_summary_payload(SEEN, Summarise(4, 0), budget(1_000, 500), Profile(), FACTS)
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
     cut = [*SEEN, Compacted(id=6, upto=4, summary="We looked.", method="summary")]
     body = body_of(cut)

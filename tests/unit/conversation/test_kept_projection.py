@@ -23,7 +23,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.projection import KeptProjection, PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.images.image import Image
 from app.llm.values.profile import Profile
 
@@ -86,7 +86,7 @@ CHANGES: dict[str, Callable[[State], State]] = {
 def test_what_changes_the_beginning_is_projected_anew(change: str) -> None:
     profile = Profile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
     state: State = (log(), profile, FACTS)
-    kept = KeptProjection()
+    kept = CachedProjection()
     before = kept.project(*state)
     assert kept.project(*state) == before == project(*state)
     events, profile, facts = CHANGES[change](state)
@@ -151,7 +151,7 @@ UNSETTLED: dict[str, list[Event]] = {
 def test_what_a_later_event_may_change_is_not_kept(name: str) -> None:
     """The log grows event by event: what is open at a request is projected again with what comes after it."""
     events, profile = numbered([*log(), *UNSETTLED[name]]), Profile(images_supported=True)
-    kept = KeptProjection()
+    kept = CachedProjection()
     for length in range(len(log()), len(events) + 1):
         for _ in range(2):
             assert kept.project(events[:length], profile, FACTS) == project(events[:length], profile, FACTS)
@@ -161,7 +161,7 @@ def test_what_a_later_event_may_change_is_not_kept(name: str) -> None:
 def test_room_made_on_trial_leaves_nothing(method: str) -> None:
     events, profile = log(), Profile(images_supported=True)
     trial = Pruned(results=(6,)) if method == "pruned" else Compacted(upto=9, summary="so far", method="summary")
-    kept = KeptProjection()
+    kept = CachedProjection()
     assert kept.project([*events, trial], profile, FACTS) == project([*events, trial], profile, FACTS)
     assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
 
@@ -169,7 +169,7 @@ def test_room_made_on_trial_leaves_nothing(method: str) -> None:
 def test_a_side_question_leaves_nothing() -> None:
     events, profile = log(), Profile(images_supported=True)
     asked = replace(FACTS, aside=SideRequestInputs("of a hunk", "why?", (("and before?", "because"),)))
-    kept = KeptProjection()
+    kept = CachedProjection()
     for _ in range(2):
         assert kept.project(events, profile, FACTS) == project(events, profile, FACTS)
         assert kept.project(events, profile, asked) == project(events, profile, asked)
@@ -178,7 +178,7 @@ def test_a_side_question_leaves_nothing() -> None:
 def test_what_is_kept_is_not_written_anew() -> None:
     events, profile = log(), Profile(images_supported=True)
     asked = replace(FACTS, aside=SideRequestInputs("of a hunk", "why?"))
-    kept = KeptProjection()
+    kept = CachedProjection()
     first = kept.project(events, profile, FACTS)
     second, aside = kept.project(events, profile, FACTS), kept.project(events, profile, asked)
     third = kept.project(events, profile, FACTS)

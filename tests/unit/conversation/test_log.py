@@ -15,7 +15,7 @@ from app.conversation.events import (
     ToolCall,
     TurnStarted,
     UserMessage,
-    side_thread_of,
+    find_side_thread,
 )
 from app.conversation.log import EventLog
 
@@ -38,9 +38,9 @@ class Store:
         first = len(self.kept) + 1
         stored = [event.model_copy(update={"id": first + n, "time": 1.0}) for n, event in enumerate(events)]
         self.kept += stored
-        return await self.since(after)
+        return await self.read_after(after)
 
-    async def since(self, after: int) -> Sequence[Event]:
+    async def read_after(self, after: int) -> Sequence[Event]:
         return [event for event in self.kept if event.id > after]
 
 
@@ -89,14 +89,14 @@ async def test_nothing_changes_if_the_store_refuses() -> None:
 async def test_what_is_deferred_goes_in_front_of_the_next_batch_also_after_a_refusal() -> None:
     store = Store()
     log = EventLog(store)
-    log.defer(said("a"))
+    log.append_with_next(said("a"))
     store.refuse = True
     with pytest.raises(OSError, match="disk full"):
         await log.append(said("b"))
     store.refuse = False
-    log.defer(said("c"))
+    log.append_with_next(said("c"))
     assert [event.id for event in await log.append(said("d"))] == [3]
-    log.defer(said("e"))
+    log.append_with_next(said("e"))
     assert await log.append() == ()
     assert await log.append() == ()
     assert [event.text for event in store.kept if isinstance(event, UserMessage)] == ["a", "c", "d", "e"]
@@ -115,8 +115,8 @@ async def test_a_fold_sees_old_and_new_events_once() -> None:
     log = EventLog(Store(), [said("old").model_copy(update={"id": 7})])
     seen = log.attach(Seen())
     foreign = said("foreign").model_copy(update={"id": 9})
-    assert log.extend([foreign]) == (foreign,)
-    assert log.extend([foreign]) == ()
+    assert log.add_stored([foreign]) == (foreign,)
+    assert log.add_stored([foreign]) == ()
     assert seen.ids == [7, 9]
 
 
@@ -124,9 +124,9 @@ def test_what_comes_late_takes_its_place_by_its_id() -> None:
     log = EventLog(Store(), [said("5").model_copy(update={"id": 5})])
     seen = log.attach(Seen())
     late = [said(str(number)).model_copy(update={"id": number}) for number in (9, 3, 7, 9)]
-    assert [event.id for event in log.extend(late)] == [3, 7, 9]
+    assert [event.id for event in log.add_stored(late)] == [3, 7, 9]
     assert [event.id for event in log.events] == [3, 5, 7, 9]
-    assert (seen.ids, log.last) == ([5, 3, 7, 9], 9)
+    assert (seen.ids, log.last_id) == ([5, 3, 7, 9], 9)
 
 
 async def test_what_another_process_wrote_comes_before_what_is_written_after_it() -> None:
@@ -160,7 +160,7 @@ def test_what_a_question_and_its_answer_are_about() -> None:
         SideAnswer(id=5, question="gone", proposal="P1", text="Because.", state="complete"),
     ]
     about_hunk, about_file = ThreadAnchor("P1", "a.py", "h"), ThreadAnchor("P1", "b.py", "")
-    assert [side_thread_of(events, number) for number in range(1, 7)] == [
+    assert [find_side_thread(events, number) for number in range(1, 7)] == [
         None,
         about_hunk,
         about_file,

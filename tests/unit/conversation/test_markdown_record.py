@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.conversation.decision_words import decision_facts
+from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import (
     EVENTS,
     AssistantMessage,
@@ -20,7 +20,7 @@ from app.conversation.events import (
     ToolCall,
     ToolResult,
 )
-from app.conversation.markdown_export import markdown_record
+from app.conversation.markdown_export import export_markdown
 
 EVENTS_OF_THE_PROGRAM: list[Event] = [
     Intervention(kind=InterventionKind.FACT, text="P1 was undone."),
@@ -29,14 +29,14 @@ EVENTS_OF_THE_PROGRAM: list[Event] = [
 
 
 def test_what_the_program_says_is_told_with_its_source_and_its_audience() -> None:
-    record = markdown_record("Title", "model", EVENTS_OF_THE_PROGRAM, {})
+    record = export_markdown("Title", "model", EVENTS_OF_THE_PROGRAM, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
 
 
 def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
     denied = CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja.")
-    record = markdown_record("Title", "model", [denied], {})
+    record = export_markdown("Title", "model", [denied], {})
     assert "## You denied a call" in record and "`make`. It did not run." in record
     assert "> Not now.\n> Use ninja." in record
 
@@ -48,7 +48,7 @@ def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
 def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None, target: str) -> None:
     call = ToolCall(uid="c1.0", name="a_tool", arguments=arguments)
     result = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", summary="done")
-    record = markdown_record("Title", "model", [AssistantMessage(calls=(call,)), result], {})
+    record = export_markdown("Title", "model", [AssistantMessage(calls=(call,)), result], {})
     assert f"- a_tool{target}: ok, done" in record.splitlines()
 
 
@@ -67,4 +67,4 @@ def test_the_json_of_an_event_names_them_too() -> None:
     ],
 )
 def test_the_facts_say_what_is_on_disk_now(decision: Decision, on_disk: bool, said: str) -> None:
-    assert decision_facts(ProposalDecided(proposal="P1", decision=decision, on_disk=on_disk)).startswith(said)
+    assert format_decision_facts(ProposalDecided(proposal="P1", decision=decision, on_disk=on_disk)).startswith(said)

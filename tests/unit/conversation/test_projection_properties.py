@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.agent.context import ContextUse
-from app.agent.gate import Gate, GatePolicy, UnansweredFeedback
+from app.agent.gate import Gate, GatePolicy, UnansweredDenials
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
     EVENTS,
@@ -30,7 +30,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
-from app.conversation.payload.projection import KeptProjection, PayloadInputs, SideRequestInputs, project
+from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
 from app.llm.values.types import Payload, Usage
@@ -233,7 +233,7 @@ def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event],
         lambda: ContextUse(TokenMeter()),
         TurnState,
         lambda: Gate(GatePolicy()),
-        UnansweredFeedback,
+        UnansweredDenials,
     ):
         with_them, without = fold(), fold()
         for event in events:
@@ -260,7 +260,7 @@ def _held(fold: Any) -> str:
 def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data: st.DataObject) -> None:
     """A log grows event by event, while profile, prompt, model and images change now and then."""
     profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
-    kept, meter = KeptProjection(), TokenMeter()
+    kept, meter = CachedProjection(), TokenMeter()
     before: list[tuple[Payload, Payload]] = []
     length = 0
     while length < len(events):

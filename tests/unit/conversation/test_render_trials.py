@@ -26,7 +26,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.template_check import TemplateFinding, check_template
-from app.llm.failures.failures import FailureReader
+from app.llm.failures.failures import FailureDescriber
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
 from app.llm.wires.wire_registry import SentRequest
@@ -103,11 +103,11 @@ def sent(template: Template, session: Simulation) -> tuple[Profile, Messages, st
     while True:
         payload = project(events, profile, FACTS)
         try:
-            return profile, payload.messages, template(SentRequest("m", profile, payload).body()["messages"])
+            return profile, payload.messages, template(SentRequest("m", profile, payload).make_body()["messages"])
         except Refused as words:
             document = json.dumps({"error": {"code": 500, "message": f"Jinja Exception: {words}"}})
             correction = find_correction(
-                profile, FailureReader(ENDPOINT).from_response(500, {}, document), payload, tried
+                profile, FailureDescriber(ENDPOINT).describe_response(500, {}, document), payload, tried
             )
             if correction is None:
                 raise

@@ -22,7 +22,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.wire_ids import arguments_text
+from app.conversation.payload.wire_ids import dump_arguments
 from app.llm.values.profile import Profile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
@@ -54,7 +54,7 @@ each_wire = pytest.mark.parametrize("wire", ["anthropic", "responses"])
 def body_of(events: list[Event], profile: Profile, facts: PayloadInputs = FACTS) -> dict[str, Any]:
     """The body of the request, as the client makes it."""
     payload = project(events, profile, facts)
-    return wire_for(profile).body("some-model", profile, payload)
+    return wire_for(profile).make_body("some-model", profile, payload)
 
 
 def on(wire: WireName, profile: Profile) -> Profile:
@@ -242,12 +242,12 @@ def nested(depth: int, core: Any) -> dict[str, Any]:
 
 
 def test_a_nest_that_json_can_hold_goes_out_as_it_is() -> None:
-    assert json.loads(arguments_text(nested(60, 1))) == nested(60, 1)
+    assert json.loads(dump_arguments(nested(60, 1))) == nested(60, 1)
 
 
 def test_a_deep_nest_with_what_json_has_not_is_cut() -> None:
-    assert json.loads(arguments_text(nested(60, math.nan))) == nested(49, [None])
+    assert json.loads(dump_arguments(nested(60, math.nan))) == nested(49, [None])
 
 
 def test_a_nest_that_no_parser_follows_is_left_out() -> None:
-    assert arguments_text(nested(100_000, 1)) == "{}"
+    assert dump_arguments(nested(100_000, 1)) == "{}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.interventions import staged_instruction
-from app.conversation.decision_words import decision_facts
+from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.llm.wires.wire import SystemText
 from app.proposals.locate.matching import Replacement
@@ -206,7 +206,7 @@ class Player:
         return ConfirmationAnswer(allowed=True)
 
     def _note(self, text: str, *, introduces: bool) -> None:
-        self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).whole()})
+        self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).full_text()})
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""
@@ -244,5 +244,5 @@ class Player:
     def _decided(self, decision: Decision, feedback: str = "") -> None:
         files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
         event = ProposalDecided(proposal=f"P{self.proposals}", decision=decision, files=files, feedback=feedback)
-        self._note(decision_facts(event), introduces=bool(feedback))
+        self._note(format_decision_facts(event), introduces=bool(feedback))
         self.draft = MemoryDraft(self.folder, f"P{self.proposals + 1}")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.interventions import staged_instruction
-from app.conversation.decision_words import decision_facts
+from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.demo.demo_conversation import MODEL_ID
@@ -40,7 +40,9 @@ NOTES = st.sampled_from(
         staged_instruction(["P1"], ["x.py"]).text,
         INSTRUCTION,
         *(
-            SystemText(decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken).whole()
+            SystemText(
+                format_decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken
+            ).full_text()
             for decision in Decision
             for spoken in (False, True)
         ),
@@ -107,7 +109,7 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
         TOOLS.parse(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
-    message = DemoCompletion(body, reply).whole()["choices"][0]["message"]
+    message = DemoCompletion(body, reply).to_object()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
     ]

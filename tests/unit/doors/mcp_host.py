@@ -34,7 +34,7 @@ class Host:
             self._arrived.notify_all()
 
     def line(self, text: str | bytes) -> None:
-        self.server.receive(text.encode() if isinstance(text, str) else text)
+        self.server.handle_line(text.encode() if isinstance(text, str) else text)
 
     def notify(self, method: str, **params: Any) -> None:
         self.line(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))

@@ -12,7 +12,7 @@ import pytest
 from app.doors.hook.agents import AGENTS, find_agent
 from app.doors.hook.errors import NotStaged
 from app.doors.hook.files import TurnFiles
-from app.doors.hook.hook_settings import installed_hook, toml_hooks, with_hook, without_hook
+from app.doors.hook.hook_settings import add_hook, find_hook, remove_hook, render_toml_hooks
 from app.doors.hook.options import HookOptions
 from app.workspace.paths import Workspace
 
@@ -145,12 +145,12 @@ def test_copilot_makes_no_file_that_exists(tmp_path: Path) -> None:
 
 def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
     agent, options = find_agent("opencode"), HookOptions(wait=60, commands="deny")
-    text = with_hook(agent, "", options)
-    found = installed_hook(agent, text)
+    text = add_hook(agent, "", options)
+    found = find_hook(agent, text)
     assert found and found.options == options and list(found.weaknesses(agent)) == []
-    assert with_hook(agent, text, HookOptions()) == with_hook(agent, "", HookOptions())
-    assert without_hook(agent, text) == "" and without_hook(agent, "export {}\n") == "export {}\n"
-    altered = installed_hook(agent, text.replace("code !== 0", "code === 7"))
+    assert add_hook(agent, text, HookOptions()) == add_hook(agent, "", HookOptions())
+    assert remove_hook(agent, text) == "" and remove_hook(agent, "export {}\n") == "export {}\n"
+    altered = find_hook(agent, text.replace("code !== 0", "code === 7"))
     assert altered and list(altered.weaknesses(agent)) == [
         "it is not as signoff writes it; `signoff doors install opencode` does"
     ]
@@ -158,9 +158,9 @@ def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
 
 def test_tables_for_settings_in_toml_are_found_there() -> None:
     agent, options = find_agent("kimi"), HookOptions(commands="deny")
-    found = installed_hook(agent, f'default_model = "x"\n{toml_hooks(agent, options)}')
+    found = find_hook(agent, f'default_model = "x"\n{render_toml_hooks(agent, options)}')
     assert found and found.options == options and found.limit == 600 and list(found.weaknesses(agent)) == []
-    assert installed_hook(agent, 'hooks = "none"\n') is None
+    assert find_hook(agent, 'hooks = "none"\n') is None
 
 
 def test_a_name_and_a_tool_mean_one_thing_in_an_agent() -> None:
@@ -210,5 +210,5 @@ def test_one_byte_order_mark_stays_one(tmp_path: Path) -> None:
 
 
 def test_the_limit_in_the_settings_is_one_that_the_agent_takes() -> None:
-    found = installed_hook(find_agent("kimi"), toml_hooks(find_agent("kimi"), HookOptions(wait=600)))
+    found = find_hook(find_agent("kimi"), render_toml_hooks(find_agent("kimi"), HookOptions(wait=600)))
     assert found and found.limit == 600 and "too short" in "".join(found.weaknesses(find_agent("kimi")))

@@ -11,11 +11,11 @@ from app.doors.hook import hook_settings
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_settings import (
     UnreadableSettings,
+    add_hook,
+    find_hook,
     hook_command,
-    installed_hook,
     release_weaknesses,
-    with_hook,
-    without_hook,
+    remove_hook,
 )
 from app.doors.hook.options import LIMIT, HookOptions
 from app.launcher.deadline import SECONDS
@@ -61,19 +61,19 @@ layouts = st.sampled_from([None, 1, 2, 4, "\t"])
 @given(settings, layouts, st.sampled_from(WITH_JSON))
 def test_install_and_remove_restore_text(document: dict[str, Any], indent: int | str | None, agent: Agent) -> None:
     text = json.dumps(document, indent=indent) + "\n"
-    there = with_hook(agent, text, OPTIONS)
+    there = add_hook(agent, text, OPTIONS)
     parsed = json.loads(there)
-    found = installed_hook(agent, there)
+    found = find_hook(agent, there)
     assert found and found.command == f"signoff hook {agent.name} --wait 30 --commands deny {DENIAL}"
     assert (found.options, list(found.weaknesses(agent))) == (OPTIONS, [])
-    assert with_hook(agent, there, OPTIONS) == there, "twice is once"
+    assert add_hook(agent, there, OPTIONS) == there, "twice is once"
     for event, each in document.get("hooks", {}).items():
         assert parsed["hooks"][event][: len(each)] == each
     assert {key: value for key, value in parsed.items() if key != "hooks"} == {
         key: value for key, value in document.items() if key != "hooks"
     }
-    back = without_hook(agent, there)
-    assert installed_hook(agent, back) is None
+    back = remove_hook(agent, there)
+    assert find_hook(agent, back) is None
     assert json.loads(back) == document
     if document:
         assert back == text
@@ -82,20 +82,20 @@ def test_install_and_remove_restore_text(document: dict[str, Any], indent: int |
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert hook_settings.json_value(text, hook_settings.parse_json_text(text)) == value
+    assert hook_settings.node_value(text, hook_settings.parse_json_text(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
-    there = with_hook(CLAUDE, WRITTEN, HookOptions())
+    there = add_hook(CLAUDE, WRITTEN, HookOptions())
     added = [line for line in there.splitlines() if line not in WRITTEN.splitlines()]
     assert all(line in there for line in WRITTEN.splitlines() if '"command": "true"' not in line and line != "    },")
     assert any(f"signoff hook claude {DENIAL}" in line for line in added)
-    assert without_hook(CLAUDE, there) == WRITTEN
+    assert remove_hook(CLAUDE, there) == WRITTEN
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
 def test_the_agent_waits_far_longer_than_signoff_takes(agent: Agent) -> None:
-    (group,) = json.loads(with_hook(agent, "", HookOptions(wait=600, limit=45)))["hooks"][agent.before_tool]
+    (group,) = json.loads(add_hook(agent, "", HookOptions(wait=600, limit=45)))["hooks"][agent.before_tool]
     limit = group["hooks"][0]["timeout"] / (1000 if agent.milliseconds else 1)
     assert (group["matcher"], limit) == ("*", 600 + 45 + 570)
     assert group["hooks"][0].get("onFailure") == ("block" if agent.name == "claude" else None)
@@ -106,8 +106,8 @@ def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported(
 
 
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
-    text = with_hook(GEMINI, with_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
-    found = installed_hook(GEMINI, text)
+    text = add_hook(GEMINI, add_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
+    found = find_hook(GEMINI, text)
     assert found and found.command == hook_command(GEMINI, OPTIONS)
     assert text.count("signoff hook gemini") == 2, "before tools and before prompts"
 
@@ -128,7 +128,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
 def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], told: str) -> None:
     if "timeout" in changed and changed["timeout"] is None and agent.default_limit < LIMIT + 20:
         told = "is too short"
-    document = json.loads(with_hook(agent, "", HookOptions()))
+    document = json.loads(add_hook(agent, "", HookOptions()))
     (hook,) = document["hooks"][agent.before_tool][0]["hooks"]
     for key, value in changed.items():
         if key == "timeout" and value:
@@ -137,7 +137,7 @@ def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], 
             del hook[key]
         else:
             hook[key] = value.format(agent.name) if isinstance(value, str) else value
-    found = installed_hook(agent, json.dumps(document))
+    found = find_hook(agent, json.dumps(document))
     assert found is not None
     weaknesses = list(found.weaknesses(agent))
     assert len(weaknesses) == bool(told) and told in "".join(weaknesses)
@@ -145,7 +145,7 @@ def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
 def test_an_exit_code_without_a_word_is_told_where_it_is_no_denial(agent: Agent) -> None:
-    found = installed_hook(agent, with_hook(agent, "", HookOptions()).replace(DENIAL, "|| exit 2"))
+    found = find_hook(agent, add_hook(agent, "", HookOptions()).replace(DENIAL, "|| exit 2"))
     assert found is not None
     weaknesses = list(found.weaknesses(agent))
     if agent.silent_denial:
@@ -155,8 +155,8 @@ def test_an_exit_code_without_a_word_is_told_where_it_is_no_denial(agent: Agent)
 
 
 def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
-    text = with_hook(CLAUDE, "", HookOptions()).replace('"*"', '"Write|Edit"')
-    found = installed_hook(CLAUDE, text)
+    text = add_hook(CLAUDE, "", HookOptions()).replace('"*"', '"Write|Edit"')
+    found = find_hook(CLAUDE, text)
     assert found and list(found.weaknesses(CLAUDE)) == ["the hook is called there only for the tools 'Write|Edit'"]
 
 
@@ -165,12 +165,12 @@ def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
 )
 def test_settings_that_are_none_are_left_alone(text: str) -> None:
     with pytest.raises(UnreadableSettings):
-        with_hook(CLAUDE, text, HookOptions())
+        add_hook(CLAUDE, text, HookOptions())
 
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert hook_settings.json_value(text, hook_settings.parse_json_text(text)) == {
+    assert hook_settings.node_value(text, hook_settings.parse_json_text(text)) == {
         "a": [1, 2, {"b": []}],
         "c": "// none",
     }
@@ -205,7 +205,7 @@ def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
 )
 def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
     with pytest.raises(UnreadableSettings, match=why):
-        with_hook(CLAUDE, text, HookOptions())
+        add_hook(CLAUDE, text, HookOptions())
 
 
 def test_agents_that_fail_open_are_told() -> None:

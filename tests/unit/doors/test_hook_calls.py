@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
-from app.doors.hook.hook_entry import is_deciding_command, project_root, starts_shell
+from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.options import parse_seconds
 from app.doors.hook.transcripts import (
     TranscriptResponse,
-    claude_response,
-    codex_response,
-    copilot_response,
-    droid_response,
-    kimi_response,
-    qwen_response,
+    find_claude_response,
+    find_codex_response,
+    find_copilot_response,
+    find_droid_response,
+    find_kimi_response,
+    find_qwen_response,
 )
 
 CALL = {
@@ -64,12 +64,12 @@ def test_the_agents_project_is_used_if_it_works_in_it(tmp_path: Path, monkeypatc
     inner = tmp_path / "project/inner"
     (inner / ".git").mkdir(parents=True)
     call = parse_call("claude", json.dumps(CALL | {"cwd": str(inner / "deep")}))
-    assert project_root(call) == str(inner)
+    assert find_project_root(call) == str(inner)
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "project"))
-    assert project_root(call) == str(tmp_path / "project")
-    assert project_root(call._replace(agent="codex")) == str(inner)
+    assert find_project_root(call) == str(tmp_path / "project")
+    assert find_project_root(call._replace(agent="codex")) == str(inner)
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "other"))
-    assert project_root(call) == str(inner)
+    assert find_project_root(call) == str(inner)
 
 
 def transcript(folder: Path, *lines: Any) -> str:
@@ -92,8 +92,8 @@ def test_the_response_of_a_call_is_the_one_that_has_it_not_one_that_speaks_of_it
         '{"cut off": "c1',
         '["c1"]',
     )
-    assert claude_response(path, "c1") == TranscriptResponse("first", "m")
-    assert claude_response(path, "c2") == TranscriptResponse()
+    assert find_claude_response(path, "c1") == TranscriptResponse("first", "m")
+    assert find_claude_response(path, "c2") == TranscriptResponse()
 
 
 def test_calls_that_follow_each_other_before_a_result_are_of_one_response(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_calls_that_follow_each_other_before_a_result_are_of_one_response(tmp_pa
         line("function_call_output", "c1"),
         line("function_call", "c3"),
     )
-    found = {call: codex_response(path, call).id for call in ("c1", "c2", "c3", "c4")}
+    found = {call: find_codex_response(path, call).id for call in ("c1", "c2", "c3", "c4")}
     assert found == {"c1": "c1", "c2": "c1", "c3": "c3", "c4": ""}
 
 
@@ -121,8 +121,8 @@ def test_the_last_response_of_qwen_is_that_of_the_call(tmp_path: Path) -> None:
         {"type": "assistant", "uuid": "second", "model": "m"},
         {"type": "system", "uuid": "later", "model": "other"},
     )
-    assert qwen_response(path, "c1") == TranscriptResponse("second", "m")
-    assert qwen_response(str(tmp_path / "none"), "c1") == TranscriptResponse()
+    assert find_qwen_response(path, "c1") == TranscriptResponse("second", "m")
+    assert find_qwen_response(str(tmp_path / "none"), "c1") == TranscriptResponse()
 
 
 def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_prompt_of_droid_is_no_result_and_no_context(tmp_path: Path) -> None
         line("second", "assistant", "tool_use"),
         {"type": "other", "id": "third", "message": {"role": "assistant", "content": []}},
     )
-    assert droid_response(path, "c1") == TranscriptResponse("second", "m", "prompt")
+    assert find_droid_response(path, "c1") == TranscriptResponse("second", "m", "prompt")
 
 
 AT = "2026-11-24T00:10:{}Z"
@@ -179,21 +179,21 @@ def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkey
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "second", model="n")
     copilot_log.responds("03.300", "third")
-    assert copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"), "n", "second")
+    assert find_copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"), "n", "second")
     found = parse_call("copilot", json.dumps(CALL | {"session_id": "s", "timestamp": AT.format("03.300")}))
     assert (found.response, found.prompt, found.model) == (AT.format("03.300"), "third", "m")
     other = f"../{copilot_log.folder.name}"
-    assert copilot_response(other, AT.format("02.200")) == TranscriptResponse(AT.format("02.200")), (
+    assert find_copilot_response(other, AT.format("02.200")) == TranscriptResponse(AT.format("02.200")), (
         "a session is no path"
     )
     monkeypatch.setenv("COPILOT_HOME", "/nowhere")
-    assert copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"))
+    assert find_copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"))
 
 
 def test_what_a_subagent_of_copilot_does_is_of_the_users_prompt(copilot_log: CopilotLog) -> None:
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "of the subagent", agentId="a")
-    assert copilot_response("s", AT.format("02.200")).prompt == "first"
+    assert find_copilot_response("s", AT.format("02.200")).prompt == "first"
 
 
 @pytest.mark.parametrize("agent", [{}, {"agentId": "a"}])
@@ -202,7 +202,7 @@ def test_a_large_edit_is_found_in_the_log_of_copilot(copilot_log: CopilotLog, ag
     if agent:
         copilot_log.responds("02.200", "second")
     copilot_log.responds("03.300", "of the subagent" if agent else "second", size=9_000_000, **agent)
-    assert copilot_response("s", AT.format("03.300")).prompt == "second"
+    assert find_copilot_response("s", AT.format("03.300")).prompt == "second"
 
 
 @pytest.mark.parametrize("is_new", [True, False])
@@ -212,7 +212,7 @@ def test_the_log_of_copilot_is_waited_for(copilot_log: CopilotLog, is_new: bool)
         copilot_log.responds("01.100", "first")
     later = threading.Timer(0.3, copilot_log.responds, ("02.200", "second"))
     later.start()
-    assert copilot_response("s", AT.format("02.200")).prompt == "second"
+    assert find_copilot_response("s", AT.format("02.200")).prompt == "second"
     later.join()
 
 
@@ -220,7 +220,7 @@ def test_an_unlogged_copilot_call_is_refused(copilot_log: CopilotLog, monkeypatc
     monkeypatch.setattr(transcripts, "_LOG_SECONDS", 0.1)
     copilot_log.responds("01.100", "first")
     with pytest.raises(ValueError, match="did not write the call to its log within"):
-        copilot_response("s", AT.format("02.200"))
+        find_copilot_response("s", AT.format("02.200"))
 
 
 def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
@@ -237,18 +237,18 @@ def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
 
 def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIMI_CODE_HOME", str(tmp_path))
-    assert kimi_response("session_1") == TranscriptResponse()
+    assert find_kimi_response("session_1") == TranscriptResponse()
     kimi_log(tmp_path, "main", ("step.begin", "one", 1), ("tool.call", "step.begin", 2))
-    assert kimi_response("session_1") == TranscriptResponse("one", "m one")
+    assert find_kimi_response("session_1") == TranscriptResponse("one", "m one")
     kimi_log(tmp_path, "main", ("step.end", "one", 3))
-    assert kimi_response("session_1") == TranscriptResponse(), "a log that is late tells nothing"
+    assert find_kimi_response("session_1") == TranscriptResponse(), "a log that is late tells nothing"
     kimi_log(tmp_path, "main", ("step.begin", "two", 4))
     kimi_log(tmp_path, "agent-0", ("step.begin", "inner", 5))
-    assert kimi_response("session_1").id == "inner", "a subagent of its"
+    assert find_kimi_response("session_1").id == "inner", "a subagent of its"
     kimi_log(tmp_path, "agent-0", ("step.end", "inner", 6))
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
-    assert kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
+    assert find_kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
 
 
 @pytest.mark.parametrize(

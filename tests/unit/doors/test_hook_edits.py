@@ -85,7 +85,7 @@ def updating(*lines: str, path: str = "f") -> dict[str, Any]:
 def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: str | None, after: str) -> None:
     made = files({} if before is None else {"f": before})
     TOOLS[tool](made, arguments)
-    (file,) = made.edited
+    (file,) = made.edited_files
     assert file.after == after.encode()
     assert file.before == (None if before is None else before.encode())
 
@@ -144,7 +144,7 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
         "*** Delete File: gone.txt\n*** Add File: made.txt\n+a\n+\n*** End Patch\n"
     )
     text_edits.apply_patch(made, {"command": f"<<'EOF'\n{text}EOF\n"})
-    assert {file.path: file.after for file in made.edited} == {
+    assert {file.path: file.after for file in made.edited_files} == {
         "old.txt": None,
         "sub/new.txt": b"one\n2\n",
         "gone.txt": None,
@@ -154,8 +154,8 @@ def test_a_patch_of_several_files_moves_deletes_and_makes(files: Make) -> None:
 
 def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
     made = files({"f": NOTEBOOK})
-    text_edits.notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
-    (file,) = made.edited
+    text_edits.apply_notebook_edit(made, {"notebook_path": "f", "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"})
+    (file,) = made.edited_files
     assert file.after is not None
     text = file.after.decode()
     assert text.startswith('{\n "cells": [\n  {\n   "cell_type": "code",\n   "id": "a1",\n   "metadata": {},\n')
@@ -176,8 +176,8 @@ def test_a_notebook_is_written_as_javascript_does(files: Make) -> None:
 )
 def test_cells_come_and_go(files: Make, arguments: dict[str, Any], sources: list[str]) -> None:
     made = files({"f": NOTEBOOK})
-    text_edits.notebook_edit(made, {"notebook_path": "f", **arguments})
-    (file,) = made.edited
+    text_edits.apply_notebook_edit(made, {"notebook_path": "f", **arguments})
+    (file,) = made.edited_files
     cells = json.loads(file.after or b"")["cells"]
     assert len(cells) == len(sources) and len({cell["id"] for cell in cells}) == len(cells)
     for cell, wanted in zip(cells, sources, strict=True):
@@ -188,5 +188,5 @@ def test_a_later_edit_is_made_on_top_of_an_earlier(files: Make) -> None:
     made = files({"f": "one\n"})
     TOOLS["Edit"](made, replacing("one", "two"))
     TOOLS["Edit"](made, replacing("two", "three"))
-    (file,) = made.edited
+    (file,) = made.edited_files
     assert (file.before, file.after) == (b"one\n", b"three\n")

@@ -69,7 +69,7 @@ def alive(host: Host) -> None:
 @given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_a_line_that_is_no_message_is_answered_in_one_line(host: Host, line: bytes) -> None:
     host.sent.clear()
-    host.server.receive(line)
+    host.server.handle_line(line)
     for message in host.sent:
         for each in message if isinstance(message, list) else [message]:
             assert each["error"]["message"] and "Traceback" not in each["error"]["message"]

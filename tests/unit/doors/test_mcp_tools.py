@@ -46,7 +46,7 @@ def host(root: Path) -> Iterator[Host]:
     started = Host(root)
     started.greet()
     yield started
-    started.server.end()
+    started.server.shut_down()
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_where_it_comes_from_is_kept(root: Path) -> None:
     runtime = host.runtime()
     origin = only(runtime).origin
     runtime.close()
-    host.server.end()
+    host.server.shut_down()
     found = (origin.kind, origin.agent, origin.model, origin.session, origin.prompt)
     assert found == ("agent", "codex", "gpt-5.5", "s1", "t1")
 
@@ -251,29 +251,29 @@ def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: 
     def broken(*_: Any) -> str:
         raise ZeroDivisionError("by nothing")
 
-    monkeypatch.setattr(proposal_tools, "draft_files", broken)
+    monkeypatch.setattr(proposal_tools, "add_files_to_draft", broken)
     text, failed = host.edit("a.txt", "line 3\n", "x\n")
     assert failed and "propose_edit failed: ZeroDivisionError: by nothing" in text and "nothing was written" in text
     assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
 
 
 def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.draft_files
+    entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.add_files_to_draft
 
     def slow(*arguments: Any) -> str:
         entered.set()
         go.wait(30)
         raise ToolError("It does not fit.")
 
-    monkeypatch.setattr(proposal_tools, "draft_files", slow)
+    monkeypatch.setattr(proposal_tools, "add_files_to_draft", slow)
     first = host.begin_call("propose_edit", files=[{"path": "b.txt", "content": "x"}])
     entered.wait(30)
-    monkeypatch.setattr(proposal_tools, "draft_files", draft_files)
+    monkeypatch.setattr(proposal_tools, "add_files_to_draft", draft_files)
     second = host.begin_call("propose_edit", files=[{"path": "c.txt", "content": "x"}])
     host.notify("notifications/cancelled", requestId=second)
     go.set()
     assert host.called(first)[1] is True
-    host.server.end()
+    host.server.shut_down()
     assert user.service.all() == []
 
 
@@ -346,7 +346,7 @@ def test_an_unusable_workspace_is_named_and_retried(tmp_path: Path, monkeypatch:
     assert host.call("proposal_status")[1] is True
     (tmp_path / "ws" / ".signoff.toml").unlink()
     assert host.call("propose_edit", files=[{"path": "a.txt", "content": "x\n"}])[1] is False
-    host.server.end()
+    host.server.shut_down()
 
 
 CALL = {"name": "proposal_status", "arguments": {}}
@@ -379,7 +379,7 @@ def test_a_new_turn_opens_the_gate_where_the_agent_tells_its_turns(host: Host) -
 
 def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root: Path, user: OpenWorkspace) -> None:
     host.edit("a.txt", "line 3\n", "x\n")
-    host.server.end()
+    host.server.shut_down()
     again, other = Host(root), Host(root)
     again.greet()
     other.greet("another-agent")
@@ -388,7 +388,7 @@ def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root
     assert failed and "P1, which you proposed before, awaits the user's decision" in text
     assert other.call("proposal_status")[1], "it has proposed nothing"
     assert signoff(root, "deny", "P1", "-m", TWO_LINES) == 0
-    again.server.end()
+    again.server.shut_down()
     once_more = Host(root)
     once_more.greet()
     text, failed = once_more.edit("a.txt", "line 5\n", "y\n")
@@ -396,7 +396,7 @@ def test_the_gate_and_the_words_of_a_denial_outlive_the_process(host: Host, root
     text, failed = once_more.edit("a.txt", "line 5\n", "y\n")
     assert not failed and TWO_LINES not in text
     for each in (other, once_more):
-        each.server.end()
+        each.server.shut_down()
 
 
 def test_a_session_that_goes_on_under_another_id_hears_of_its_proposal(host: Host) -> None:
@@ -446,7 +446,7 @@ def test_two_agents_on_one_file_stack_with_separate_gates(host: Host, root: Path
     assert (root / "a.txt").read_text() == TEXT.replace("line 30\n", "thirty\n")
     assert TWO_LINES in host.call("proposal_status")[0]
     assert TWO_LINES not in other.call("proposal_status")[0]
-    other.server.end()
+    other.server.shut_down()
 
 
 def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host) -> None:
@@ -457,14 +457,14 @@ def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host
 
 
 def test_concurrent_calls_pass_once(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    both, draft_files = threading.Barrier(2), proposal_tools.draft_files
+    both, draft_files = threading.Barrier(2), proposal_tools.add_files_to_draft
 
     def slow(*arguments: Any) -> str:
         with suppress(threading.BrokenBarrierError):
             both.wait(0.3)
         return draft_files(*arguments)
 
-    monkeypatch.setattr(proposal_tools, "draft_files", slow)
+    monkeypatch.setattr(proposal_tools, "add_files_to_draft", slow)
     edits = [{"old": "line 3\n", "new": "x\n"}]
     names = [
         host.begin_call("propose_edit", files=[{"path": "a.txt", "edits": edits}, {"path": name, "content": "x"}])
@@ -532,14 +532,14 @@ def test_a_call_that_is_cancelled_gets_no_answer_and_its_proposal_waits_on(host:
     name = waiting(host)
     host.notify("notifications/cancelled", requestId=name, reason="escape")
     host.notify("notifications/cancelled", requestId="unknown")
-    host.server.end()
+    host.server.shut_down()
     assert only(user).state is ProposalState.PENDING
     assert not [each for each in host.sent if each.get("id") == name]
 
 
 def test_when_the_host_goes_who_waits_is_told_where_it_stands(host: Host, user: OpenWorkspace) -> None:
     name = waiting(host)
-    host.server.end()
+    host.server.shut_down()
     text, failed = host.called(name)
     assert not failed and "P1 awaits the user's decision" in text
     assert only(user).state is ProposalState.PENDING
@@ -558,7 +558,7 @@ def test_staging_works_without_watches(host: Host, user: OpenWorkspace, monkeypa
 def test_what_was_written_of_it_when_the_time_is_over_is_told(host: Host, root: Path) -> None:
     name = waiting(host)
     assert signoff(root, "approve", "P1", "--hunks", "2") == 0
-    host.server.end()
+    host.server.shut_down()
     text, _ = host.called(name)
     assert text.startswith("P1: hunk 2 written, 1 and 3 waiting for the user.")
     assert "P1 awaits the user's decision" in text and "Nothing is written" not in text
@@ -574,7 +574,7 @@ def test_the_server_can_have_every_call_wait(root: Path) -> None:
     assert host.called(name)[0].startswith("P1 is approved")
     text, _ = host.edit("a.txt", "line 5\n", "x\n", wait_seconds=0)
     assert "P2 awaits the user's decision" in text
-    host.server.end()
+    host.server.shut_down()
 
 
 # The status
@@ -666,7 +666,7 @@ def test_whatever_is_proposed_nothing_is_written(
         host.edit(path, old, new, summary=summary)
         host.call("propose_edit", files=[{"path": path, "content": new}], on_top_of="P1")
         host.call("propose_patch", patch=old)
-        host.server.end()
+        host.server.shut_down()
     assert contents(folder / "ws") == {"a.txt": TEXT.encode()} and host.said == []
 
 

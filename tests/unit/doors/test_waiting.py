@@ -13,9 +13,9 @@ from app.conversation.events import Decision, ProposalDecided
 from app.doors import agent_decisions
 from app.doors.agent_decisions import (
     DecisionStatus,
-    decision_status,
     describe_decisions,
-    proposal_report,
+    read_decision_status,
+    report_proposal,
     wait_for_decision,
 )
 from app.proposals.values.decision_facts import LineComment
@@ -23,7 +23,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree
 from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import record_decision
+from app.runtime.workspace_recovery import append_decision_to_sessions
 from app.storage.change_signals import ChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]
@@ -60,7 +60,7 @@ def proposal(runtime: OpenWorkspace) -> Proposal:
 
 def approve(runtime: OpenWorkspace, proposal: Proposal, *hunks: str, feedback: str = "") -> None:
     result = runtime.service.approve(proposal.id, hunks or None, feedback=feedback)
-    record_decision(runtime, approval_event(result, feedback=feedback))
+    append_decision_to_sessions(runtime, approval_event(result, feedback=feedback))
 
 
 def deny(
@@ -71,11 +71,13 @@ def deny(
     comments: tuple[LineComment, ...] = (),
 ) -> None:
     result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
-    record_decision(runtime, decision_event(result, Decision.DENIED, feedback=feedback, comments=comments))
+    append_decision_to_sessions(
+        runtime, decision_event(result, Decision.DENIED, feedback=feedback, comments=comments)
+    )
 
 
 def undo(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    record_decision(runtime, undo_event(runtime.service.undo(proposal.id)))
+    append_decision_to_sessions(runtime, undo_event(runtime.service.undo(proposal.id)))
 
 
 class Waiting:
@@ -84,14 +86,14 @@ class Waiting:
     def __init__(self, runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stop = threading.Event()
         self._looked = threading.Semaphore(0)
-        looking = agent_decisions.decision_status
+        looking = agent_decisions.read_decision_status
 
         def counted(*arguments: object) -> DecisionStatus:
             found = looking(*arguments)  # type: ignore[arg-type]
             self._looked.release()
             return found
 
-        monkeypatch.setattr(agent_decisions, "decision_status", counted)
+        monkeypatch.setattr(agent_decisions, "read_decision_status", counted)
         self._pool = ThreadPoolExecutor(1)
         call: Callable[..., DecisionStatus] = wait_for_decision
         self.ended: Future[DecisionStatus] = self._pool.submit(
@@ -163,7 +165,7 @@ def test_a_decision_is_waited_for_until_it_is_recorded_too(
     result = elsewhere.service.approve(proposal.id)
     call.look()
     assert not call.ended.done()
-    record_decision(elsewhere, approval_event(result))
+    append_decision_to_sessions(elsewhere, approval_event(result))
     assert call.over().is_recorded
 
 
@@ -182,7 +184,7 @@ def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypa
     monkeypatch.setattr(agent_decisions, "PATIENCE", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.is_decided, found.is_recorded) == (True, False)
-    text, number = proposal_report(runtime, proposal.id)
+    text, number = report_proposal(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
 
@@ -197,12 +199,12 @@ def test_what_is_written_between_two_waits_is_heard(runtime: OpenWorkspace) -> N
 @pytest.mark.parametrize("name", ["", "P", "P99", "7", "Pх", "P" + "9" * 40, "P1; DROP TABLE proposals"])
 def test_an_unknown_proposal_is_said(runtime: OpenWorkspace, name: str) -> None:
     with pytest.raises(UnknownProposal):
-        decision_status(runtime.database, runtime.name, name)
+        read_decision_status(runtime.database, runtime.name, name)
 
 
 def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
     def first_line() -> str:
-        return proposal_report(runtime, proposal.id)[0].splitlines()[0]
+        return report_proposal(runtime, proposal.id)[0].splitlines()[0]
 
     assert first_line() == "P1 waits for the user's decision; nothing of it is on disk: a.txt (edit, +3 -3)."
     approve(runtime, proposal, "2")
@@ -221,7 +223,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
     deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))
-    text, number = proposal_report(runtime, proposal.id)
+    text, number = report_proposal(runtime, proposal.id)
     assert number == 2
     assert text.startswith("P1: hunks 1 and 3 written, 2 denied.\n\n")
     assert f"The user says:\n\n{WORDS}\n\na.txt:21\n```diff\n-20\n+20!\n```\nWhy?\nReally." in text
@@ -235,7 +237,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
     after = describe_decisions(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
-    again, _ = proposal_report(runtime, proposal.id, reported=number)
+    again, _ = report_proposal(runtime, proposal.id, reported=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
 
@@ -248,7 +250,7 @@ def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     one = runtime.service.stage(draft, "Move")
     deny(runtime, one, "new.txt")
     approve(runtime, one)
-    assert proposal_report(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+    assert report_proposal(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
 def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: OpenWorkspace) -> None:
@@ -258,19 +260,19 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
     changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
     (runtime.workspace.root / "a.txt").write_text(changed)
     proposal, _ = stage_worktree(runtime, (), "")
-    assert proposal_report(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
+    assert report_proposal(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
     approve(runtime, proposal, "1")
     deny(runtime, proposal)
-    assert proposal_report(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
+    assert report_proposal(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
 def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
-    assert "The user changed the proposed text of a.txt by hand" in proposal_report(runtime, proposal.id)[0]
+    assert "The user changed the proposed text of a.txt by hand" in report_proposal(runtime, proposal.id)[0]
     draft = runtime.service.draft("")
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
-    assert proposal_report(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
+    assert report_proposal(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.state, found.is_decided) == ("superseded", True)
 
@@ -279,10 +281,10 @@ def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.refresh()
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
-    text = proposal_report(runtime, proposal.id)[0]
+    text = report_proposal(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
-    record_decision(runtime, decision_event(runtime.service.deny(proposal.id), Decision.DENIED))
-    text = proposal_report(runtime, proposal.id)[0]
+    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), Decision.DENIED))
+    text = report_proposal(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt reads there now:" in text and "\t5?" in text
     assert "The user says" not in text

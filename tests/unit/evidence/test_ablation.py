@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.evidence.evidence_runner import FilesChanged
-from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -171,13 +171,13 @@ def test_results_belong_to_exact_bytes_and_are_not_obtained_twice(
     runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executed: list[object] = []
-    run_behind = runtime.checks.run_behind
+    run_behind = runtime.checks.run_at_low_priority
 
     async def count(work: object) -> object:
         executed.append(work)
         return await run_behind(work)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(runtime.checks, "run_behind", count)
+    monkeypatch.setattr(runtime.checks, "run_at_low_priority", count)
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0"), ("math.floor(value)", "int(value)")))
     first = collect(runtime, proposal)
     assert len(executed) == 3, "the whole, and without each hunk"
@@ -250,10 +250,10 @@ def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWor
 def test_what_nothing_notices_is_quoted_for_the_model(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     found = collect(runtime, proposal)
-    said = unheld_as_feedback(found, runtime.service.diffs(proposal.id))
+    said = unheld_hunks_as_feedback(found, runtime.service.diffs(proposal.id))
     assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in said
     assert "+    return sum(items) + 0\n" in said
-    assert unheld_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.diffs(proposal.id)) == ""
+    assert unheld_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.diffs(proposal.id)) == ""
 
 
 def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.evidence.import_closure import read_graph
-from app.automation.evidence.relevant_tests import TestSelector, evidence_check
+from app.automation.evidence.import_closure import build_import_graph
+from app.automation.evidence.relevant_tests import TestSelector, choose_evidence_check
 from app.config.settings import CheckTable
 from app.workspace.paths import Workspace
 
@@ -40,14 +40,14 @@ def selector(workspace: Workspace, run: str, **texts: str | None) -> TestSelecto
 
 
 def test_tests_reach_a_module_by_imports_through_others_and_through_packages() -> None:
-    graph = read_graph(FILES, FILES.__getitem__)
-    assert graph.tests_reaching(["src/shop/tax.py"]) == (
+    graph = build_import_graph(FILES, FILES.__getitem__)
+    assert graph.tests_that_import(["src/shop/tax.py"]) == (
         "tests/deep/test_deep.py",
         "tests/test_price.py",
         "tests/test_tax.py",
     ), "the package imports price, which imports tax; and whoever imports from the package runs it"
-    assert graph.tests_reaching(["src/shop/other.py"]) == ("tests/deep/test_deep.py",), "by the conftest beside it"
-    assert graph.tests_reaching(["tests/test_none.py"]) == ("tests/test_none.py",)
+    assert graph.tests_that_import(["src/shop/other.py"]) == ("tests/deep/test_deep.py",), "by the conftest beside it"
+    assert graph.tests_that_import(["tests/test_none.py"]) == ("tests/test_none.py",)
 
 
 def test_the_import_closure_is_what_runs_and_is_told(workspace: Workspace) -> None:
@@ -124,7 +124,7 @@ def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkey
 def test_the_check_that_says_so_is_asked_or_else_one_that_runs_tests() -> None:
     lint, plain, chosen = check("ruff check"), check("npm run test"), check("pytest {tests}")
     says_so = check("make all", evidence=True)
-    assert evidence_check([lint, plain, chosen, says_so]) is says_so
-    assert evidence_check([lint, plain, chosen]) is chosen
-    assert evidence_check([lint, plain]) is plain
-    assert evidence_check([lint]) is None
+    assert choose_evidence_check([lint, plain, chosen, says_so]) is says_so
+    assert choose_evidence_check([lint, plain, chosen]) is chosen
+    assert choose_evidence_check([lint, plain]) is plain
+    assert choose_evidence_check([lint]) is None

@@ -63,14 +63,14 @@ class Scene:
         )
 
     async def begun(self, number: int = 1) -> None:
-        assert self.follower.begin_or_stop(f"P{number}") == ""
+        assert self.follower.start_or_stop(f"P{number}") == ""
         await until(lambda: f"P{number}" in self.runner.running, "the run")
 
 
 @pytest.fixture
 async def scene() -> Scene:
     scene = Scene()
-    scene.follower.follow([proposal(1), proposal(2)])
+    scene.follower.update_proposals([proposal(1), proposal(2)])
     return scene
 
 
@@ -81,7 +81,7 @@ def passed() -> ProposalChecks:
 
 async def test_one_proposal_at_a_time(scene: Scene) -> None:
     await scene.begun(1)
-    scene.follower.begin_or_stop("P2")
+    scene.follower.start_or_stop("P2")
     await asyncio.sleep(0)
     assert scene.runner.running == ["P1"]
     assert scene.said["P2"].is_running
@@ -92,54 +92,54 @@ async def test_one_proposal_at_a_time(scene: Scene) -> None:
 
 async def test_the_key_ends_what_runs_and_keeps_what_was_found(scene: Scene) -> None:
     await scene.begun()
-    scene.follower.begin_or_stop("P1")
+    scene.follower.start_or_stop("P1")
     await until(lambda: not scene.runner.running, "the end of it")
     assert (scene.said["P1"].is_running, scene.said["P1"].marks) == (False, {"h": MARK})
-    scene.follower.take_checks(passed())
+    scene.follower.start_after_checks(passed())
     await asyncio.sleep(0)
     assert not scene.runner.running, "what the user has ended does not begin by itself"
 
 
 async def test_another_choice_of_hunks_drops_what_was_found_on_the_one_before(scene: Scene) -> None:
     scene.runner.go.set()
-    scene.follower.begin_or_stop("P1")
+    scene.follower.start_or_stop("P1")
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
     scene.chosen = ("h",)
-    scene.follower.follow([proposal(1)])
+    scene.follower.update_proposals([proposal(1)])
     assert not scene.said["P1"].marks
 
 
 async def test_a_decision_ends_the_tests(scene: Scene) -> None:
     await scene.begun()
-    scene.follower.follow([proposal(1, state=ProposalState.APPLIED)])
+    scene.follower.update_proposals([proposal(1, state=ProposalState.APPLIED)])
     await until(lambda: not scene.runner.running, "the end of it")
-    assert scene.follower.begin_or_stop("P1") == "P1 does not wait for a decision."
+    assert scene.follower.start_or_stop("P1") == "P1 does not wait for a decision."
 
 
 async def test_a_check_that_says_so_begins_it_once_it_has_passed_on_what_would_be_written(scene: Scene) -> None:
     red = CheckResult("tests", CheckState.FAILED, outcome=CheckOutcome(CheckState.FAILED))
     old = CheckResult("tests", CheckState.PASSED, outcome=CheckOutcome(CheckState.PASSED), stale="before")
     for result in (red, old):
-        scene.follower.take_checks(ProposalChecks("P1", 1, (result,)))
-    scene.follower.take_checks(ProposalChecks("P1", 2, passed().results))
+        scene.follower.start_after_checks(ProposalChecks("P1", 1, (result,)))
+    scene.follower.start_after_checks(ProposalChecks("P1", 2, passed().results))
     await asyncio.sleep(0)
     assert not scene.said
-    scene.follower.take_checks(passed())
+    scene.follower.start_after_checks(passed())
     await until(lambda: scene.runner.running == ["P1"], "the run")
     await scene.follower.close()
 
 
 async def test_what_was_found_on_other_files_is_dropped(scene: Scene) -> None:
     scene.runner.go.set()
-    scene.follower.begin_or_stop("P1")
+    scene.follower.start_or_stop("P1")
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
-    await scene.follower.look_at_disk()
+    await scene.follower.drop_outdated()
     assert not scene.said["P1"].marks
 
 
 async def test_marks_stay_while_it_goes_on(scene: Scene) -> None:
     scene.runner.go.set()
-    scene.follower.begin_or_stop("P1")
+    scene.follower.start_or_stop("P1")
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")
     scene.runner.go.clear()
     scene.runner.first = {}

@@ -3,8 +3,8 @@
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.evidence.suite_outcome import SuiteOutcome, read_outcome
-from app.automation.report_xml import ReportError, xml_elements
+from app.automation.evidence.suite_outcome import SuiteOutcome, read_suite_outcome
+from app.automation.report_xml import ReportError, iterate_xml_elements
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite>
 <testcase classname="" name="sub.test_b" file="sub/test_b.py"><error message="collection failure">x</error></testcase>
@@ -22,7 +22,7 @@ def failed(output: str, code: int = 1) -> CheckOutcome:
 
 
 def test_a_report_names_each_test_as_pytest_takes_it() -> None:
-    found = read_outcome(failed("whatever"), REPORT)
+    found = read_suite_outcome(failed("whatever"), REPORT)
     assert found.failed == {
         "test_a.py::TestC::test_m[a - b]": "AssertionError: no more",
         "test_a.py::test_err": "failed on setup",
@@ -34,13 +34,13 @@ def test_a_report_names_each_test_as_pytest_takes_it() -> None:
 def test_a_report_that_declares_entities_is_not_read() -> None:
     bomb = b'<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><a>&d;</a>'
     with pytest.raises(ReportError, match="entity"):
-        list(xml_elements(bomb))
-    assert read_outcome(failed("FAILED test_a.py::test_b - no"), bomb).failed == {"test_a.py::test_b": "no"}
+        list(iterate_xml_elements(bomb))
+    assert read_suite_outcome(failed("FAILED test_a.py::test_b - no"), bomb).failed == {"test_a.py::test_b": "no"}
 
 
 def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> None:
     report = b'<!DOCTYPE report PUBLIC "-//JACOCO//DTD Report 1.1//EN" "file:///etc/passwd"><report name="x"/>'
-    assert [(name, dict(said)) for name, said in xml_elements(report)] == [("report", {"name": "x"})]
+    assert [(name, dict(said)) for name, said in iterate_xml_elements(report)] == [("report", {"name": "x"})]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
     ids=["pytest", "unittest", "jest", "go", "cargo", "tap", "unknown"],
 )
 def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str]) -> None:
-    assert list(read_outcome(failed(output), b"").failed) == names
+    assert list(read_suite_outcome(failed(output), b"").failed) == names
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str])
     ids=["pytest", "conftest", "unittest", "jest", "go", "cargo"],
 )
 def test_code_that_does_not_load_is_no_failure_of_a_test(output: str, code: int) -> None:
-    found = read_outcome(failed(output, code), b"")
+    found = read_suite_outcome(failed(output, code), b"")
     assert not found.failed
-    assert found.only_loads_fail(SuiteOutcome(True))
+    assert found.has_only_load_failures(SuiteOutcome(True))
 
 
 def named(failures: dict[str, str], *passed: str) -> SuiteOutcome:
@@ -102,7 +102,7 @@ BEFORE = named({}, "a", "b")
     ids=["a name", "one by an assertion", "one passes", "a single one", "a crash on the way", "none"],
 )
 def test_where_all_tests_miss_a_name_nothing_is_said_of_behaviour(outcome: SuiteOutcome, loads: bool) -> None:
-    assert outcome.only_loads_fail(BEFORE) is loads
+    assert outcome.has_only_load_failures(BEFORE) is loads
 
 
 def test_what_failed_before_is_no_news() -> None:
@@ -111,4 +111,4 @@ def test_what_failed_before_is_no_news() -> None:
 
 
 def test_a_run_without_an_end_says_nothing() -> None:
-    assert read_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"
+    assert read_suite_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"

@@ -345,8 +345,8 @@ def test_the_remote_that_is_meant(root: Path, remotes: list[str], meant: str) ->
 
 def test_a_name_that_is_none_stands_for_no_reference(root: Path) -> None:
     with BorrowedRepository(root) as borrowed:
-        assert borrowed.full_name("main") == "refs/heads/main"
-        assert borrowed.full_name("nowhere") == ""
+        assert borrowed.full_reference_name("main") == "refs/heads/main"
+        assert borrowed.full_reference_name("nowhere") == ""
 
 
 def test_where_git_has_no_room_to_work_it_says_so_and_leaves_nothing(root: Path) -> None:

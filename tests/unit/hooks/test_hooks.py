@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.event_hooks import MOST_WAITING, HookDocument, HookFile, HookRunner
-from app.config.config_tables import Hook
+from app.config.config_tables import HookTable
 from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
 
@@ -44,7 +44,9 @@ def test_events_come_in_their_order_one_at_a_time(tmp_path: Path) -> None:
     run = "test ! -e busy && touch busy && cat >>out && rm busy"
     hooks, told = runner(tmp_path)
     for number in range(12):
-        hooks.put([Hook(on="turn_ended", run=run), Hook(on="question", run="touch wrong")], ended(number))
+        hooks.queue_event(
+            [HookTable(on="turn_ended", run=run), HookTable(on="question", run="touch wrong")], ended(number)
+        )
     hooks.close()
     lines = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
     assert [line["message"] for line in lines] == [str(number) for number in range(12)]
@@ -55,7 +57,9 @@ def test_only_the_end_of_a_hooks_output_is_kept(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     tracemalloc.start()
     try:
-        hooks.put([Hook(on="turn_ended", run="head -c 20000000 /dev/zero; echo; echo said; exit 1")], ended())
+        hooks.queue_event(
+            [HookTable(on="turn_ended", run="head -c 20000000 /dev/zero; echo; echo said; exit 1")], ended()
+        )
         hooks.close()
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
@@ -66,7 +70,7 @@ def test_only_the_end_of_a_hooks_output_is_kept(tmp_path: Path) -> None:
 def test_no_key_is_in_its_environment(tmp_path: Path) -> None:
     keys = {"OPENAI_API_KEY": "sk-1", "SIGNOFF_API_KEY": "x", "MY_TOKEN": "t"}
     hooks, _ = runner(tmp_path, SIGNOFF_HOME="/home/of/signoff", **keys)
-    hooks.put([Hook(on="turn_ended", run="env >out")], ended())
+    hooks.queue_event([HookTable(on="turn_ended", run="env >out")], ended())
     hooks.close()
     variables = dict(line.split("=", 1) for line in (tmp_path / "out").read_text().splitlines() if "=" in line)
     assert not keys.keys() & variables.keys()
@@ -84,7 +88,7 @@ def test_no_key_is_in_its_environment(tmp_path: Path) -> None:
 def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, said: str) -> None:
     hooks, told = runner(tmp_path)
     for number in range(3):
-        hooks.put([Hook(on="turn_ended", run=run)], ended(number))
+        hooks.queue_event([HookTable(on="turn_ended", run=run)], ended(number))
     hooks.close()
     (line,) = told.lines
     assert said in line and "\n" not in line and "\033" not in line
@@ -93,7 +97,7 @@ def test_a_failure_is_one_line_and_said_once_in_a_row(tmp_path: Path, run: str, 
 def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     document = ended().model_copy(update={"message": "x" * 2_000_000})
-    hooks.put([Hook(on="turn_ended", run="head -c 50000000 /dev/zero; exit 1")], document)
+    hooks.queue_event([HookTable(on="turn_ended", run="head -c 50000000 /dev/zero; exit 1")], document)
     hooks.close()
     (line,) = told.lines
     assert len(line) <= 160
@@ -102,7 +106,9 @@ def test_a_flood_of_output_and_input_that_nobody_reads_keep_nobody_waiting(tmp_p
 def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     for number in range(2):
-        hooks.put([Hook(on="turn_ended", run="true \0"), Hook(on="turn_ended", run="cat >>out")], ended(number))
+        hooks.queue_event(
+            [HookTable(on="turn_ended", run="true \0"), HookTable(on="turn_ended", run="cat >>out")], ended(number)
+        )
     hooks.close()
     (line,) = told.lines
     assert "cannot run: embedded null byte" in line
@@ -111,7 +117,7 @@ def test_a_command_that_cannot_be_one_is_a_line_and_no_event_is_lost_for_it(tmp_
 
 def test_a_command_that_has_nowhere_to_run_is_a_line(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path / "gone")
-    hooks.put([Hook(on="turn_ended", run="true")], ended())
+    hooks.queue_event([HookTable(on="turn_ended", run="true")], ended())
     hooks.close()
     (line,) = told.lines
     assert "cannot run: " in line and "No such file or directory" in line
@@ -125,7 +131,7 @@ def test_an_end_that_comes_before_a_command_has_begun_waits_for_none(tmp_path: P
         for _ in range(20):
             hooks, told = runner(tmp_path)
             hooks.patience = 0.0
-            hooks.put([Hook(on="turn_ended", run="sleep 60", seconds=1)], ended())
+            hooks.queue_event([HookTable(on="turn_ended", run="sleep 60", seconds=1)], ended())
             hooks.close()
             assert told.lines == []
     finally:
@@ -134,10 +140,10 @@ def test_an_end_that_comes_before_a_command_has_begun_waits_for_none(tmp_path: P
 
 def test_what_happens_after_the_end_runs_nothing(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
-    first, later = Hook(on="turn_ended", run="touch first"), Hook(on="turn_ended", run="touch later")
-    hooks.put([first], ended())
+    first, later = HookTable(on="turn_ended", run="touch first"), HookTable(on="turn_ended", run="touch later")
+    hooks.queue_event([first], ended())
     hooks.close()
-    hooks.put([first, later], ended())
+    hooks.queue_event([first, later], ended())
     assert not [each for each in threading.enumerate() if each.name == "hook on turn_ended"]
     assert [each.name for each in tmp_path.iterdir()] == ["first"]
     assert told.lines == []
@@ -146,14 +152,14 @@ def test_what_happens_after_the_end_runs_nothing(tmp_path: Path) -> None:
 def test_a_path_that_is_no_text_is_told_in_ascii(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     file = HookFile(path="a\udcffb", op="edit", added=1, removed=0)
-    hooks.put([Hook(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
+    hooks.queue_event([HookTable(on="turn_ended", run="cat >out")], ended().model_copy(update={"files": [file]}))
     hooks.close()
     assert json.loads((tmp_path / "out").read_bytes())["files"][0]["path"] == "a\udcffb"
     assert told.lines == []
 
 
 def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> None:
-    def broken() -> list[Hook]:
+    def broken() -> list[HookTable]:
         raise OSError("no such luck")
 
     lines: list[str] = []
@@ -174,10 +180,10 @@ def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str, monkeypa
     # It tells by a pipe that it has begun: an exit that comes sooner ends it all the same.
     os.mkfifo(tmp_path / "begun")
     run = f"setsid sh -c 'trap \"\" TERM; echo >begun; sleep {mark}' & sleep {mark}"
-    hooks.put([Hook(on="turn_ended", run=run, seconds=0.5 if why == "limit" else 60)], ended())
+    hooks.queue_event([HookTable(on="turn_ended", run=run, seconds=0.5 if why == "limit" else 60)], ended())
     if why == "exit":
         (tmp_path / "begun").read_text()
-        hooks.put([Hook(on="turn_ended", run=run, seconds=60)], ended())
+        hooks.queue_event([HookTable(on="turn_ended", run=run, seconds=60)], ended())
     else:
         threading.Thread(target=(tmp_path / "begun").read_text, daemon=True).start()
     hooks.close()
@@ -190,9 +196,9 @@ def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str, monkeypa
 def test_a_flood_of_events_leaves_the_oldest_out_and_piles_nothing_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     hooks, told = runner(tmp_path)
-    hook = Hook(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
+    hook = HookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
     for number in range(MOST_WAITING + 50):
-        hooks.put([hook], ended(number))
+        hooks.queue_event([hook], ended(number))
     assert told.any.is_set() and len(told.lines) == 1 and "oldest" in told.lines[0]
     (tmp_path / "go").write_text("x\n")
     hooks.close()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.images.image import Image, NotAnImage, format_bytes, media_type, read_format, refusal_reason
-from app.images.image_files import Candidate, ImageFiles, NotAttached
-from app.images.mentions import Mention, find_mentions, format_mention, pasted_paths
+from app.images.image_files import ImageCandidate, ImageFiles, NotAttached
+from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png, webp
 
@@ -27,14 +27,14 @@ def files(root: Path) -> ImageFiles:
     return ImageFiles(Workspace(root))
 
 
-def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[Candidate]:
-    return files.mentioned(Mention(path, dropped) for path in paths)
+def mentioned(files: ImageFiles, *paths: str, dropped: bool = False) -> list[ImageCandidate]:
+    return files.find_mentioned(Mention(path, dropped) for path in paths)
 
 
 def test_an_image_of_the_workspace_is_sent_however_it_is_named(files: ImageFiles, root: Path) -> None:
     for path in ("shot.png", "./shot.png", str(root / "shot.png")):
         (candidate,) = mentioned(files, path)
-        assert candidate == Candidate("shot.png", "")
+        assert candidate == ImageCandidate("shot.png", "")
         image, data = files.load(candidate, "chat")
         assert data == png(30, 20)
         assert (image.name, image.media_type, image.width, image.height) == ("shot.png", "image/png", 30, 20)
@@ -154,19 +154,19 @@ def test_what_the_user_may_not_mean_is_asked_about(files: ImageFiles, root: Path
 
 def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root: Path) -> None:
     (root / "a.py").write_text("print()")
-    assert files.given([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
+    assert files.find_named([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
     for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
         with pytest.raises(NotAttached, match=reason):
-            files.given([str(root / path)])
+            files.find_named([str(root / path)])
 
 
 def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFiles, root: Path) -> None:
     (root / "two words.png").write_bytes(png())
     (root / "a.py").write_text("print()")
-    assert files.pasted(f"'{root}/two words.png'") == ["two words.png"]
-    assert files.pasted(f"{root}/shot.png {root}/two\\ words.png") == ["shot.png", "two words.png"]
+    assert files.find_pasted(f"'{root}/two words.png'") == ["two words.png"]
+    assert files.find_pasted(f"{root}/shot.png {root}/two\\ words.png") == ["shot.png", "two words.png"]
     for other in (f"{root}/a.py", f"{root}/shot.png {root}/a.py", "/tmp", f"see {root}/shot.png", "~nobody/x.png"):
-        assert files.pasted(other) == []
+        assert files.find_pasted(other) == []
 
 
 @pytest.mark.parametrize(
@@ -233,17 +233,17 @@ def test_only_what_was_dropped_is_taken_for_it() -> None:
     ],
 )
 def test_a_dropped_file_is_understood_however_the_terminal_pastes_it(pasted: str, paths: list[str]) -> None:
-    assert paths in [list(found) for found in pasted_paths(pasted)]
+    assert paths in [list(found) for found in possible_pasted_paths(pasted)]
 
 
 @pytest.mark.parametrize("pasted", ["", "  ", "hello", "def f():\n    pass", "/tmp/\x1b[2J.png", "/" * 5_000])
 def test_other_text_is_no_path(pasted: str) -> None:
-    assert list(pasted_paths(pasted)) == []
+    assert list(possible_pasted_paths(pasted)) == []
 
 
 @given(st.text())
 def test_any_paste_can_be_looked_at(pasted: str) -> None:
-    assert all(isinstance(path, str) for paths in pasted_paths(pasted) for path in paths)
+    assert all(isinstance(path, str) for paths in possible_pasted_paths(pasted) for path in paths)
     find_mentions(pasted)
 
 

@@ -13,7 +13,7 @@ from app.llm.response import response_limits
 from app.llm.response.response_assembly import Delta, DeltaCollector
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.transport import BodyReader, OtherTasks
+from app.llm.transport import BodyReader, TaskYielder
 from app.llm.values.types import CallProgress, ReasoningDelta, TextDelta
 
 LINES = st.lists(
@@ -125,7 +125,7 @@ async def taken(body: Body) -> list[bytes]:
     """What is taken until the end."""
     async with BodyReader(body()) as arrivals:
         parts = []
-        while part := await arrivals.take():
+        while part := await arrivals.read_available():
             parts.append(part)
         return parts
 
@@ -143,16 +143,16 @@ async def test_small_pieces_that_are_there_are_taken_together() -> None:
 
 async def test_what_came_before_a_failure_is_taken_first() -> None:
     async with BodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
-        assert await arrivals.take() == b"something"
+        assert await arrivals.read_available() == b"something"
         for _ in range(2):
             with pytest.raises(ValueError, match="cut"):
-                await arrivals.take()
+                await arrivals.read_available()
 
 
 async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
     body = Body([b"x" * LARGE] * 1_000)
     async with BodyReader(body()) as arrivals:
-        await arrivals.take()
+        await arrivals.read_available()
         for _ in range(20):
             await asyncio.sleep(0)
     assert body.read < 100
@@ -162,7 +162,7 @@ async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
 async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
     cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
     async with BodyReader(cut()) as arrivals:
-        await arrivals.drain(60)
+        await arrivals.wait_for_end(60)
     assert cut.closed
 
     async def stays_open() -> AsyncGenerator[bytes]:
@@ -171,8 +171,8 @@ async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None
             await asyncio.Event().wait()
 
     async with BodyReader(stays_open()) as arrivals:
-        assert await arrivals.take() == b"some"
-        await arrivals.drain(0)
+        assert await arrivals.read_available() == b"some"
+        await arrivals.wait_for_end(0)
 
 
 async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> None:
@@ -185,7 +185,7 @@ async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> N
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count())
-    await OtherTasks().yield_to_others()
+    await TaskYielder().yield_to_others()
     counting.cancel()
     assert turns <= 2
 
@@ -207,8 +207,8 @@ def collected(pieces: list[Delta]) -> list[Delta]:
                 deltas.add_reasoning(text)
             case CallProgress():
                 deltas.add_call(piece)
-    taken = deltas.take()
-    assert deltas.take() == []
+    taken = deltas.take_all()
+    assert deltas.take_all() == []
     return taken
 
 

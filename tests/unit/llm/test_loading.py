@@ -30,13 +30,13 @@ def test_building_a_client_does_not_either() -> None:
 def test_a_request_that_is_expected_is_loaded_for_on_a_thread() -> None:
     """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
-        "import sys, threading\nfrom app.llm.sdk import preload\n"
+        "import sys, threading\nfrom app.llm.sdk import start_loading\n"
         "on_main = []\n"
         "def note(event, arguments):\n"
         "    if event == 'import' and threading.current_thread() is threading.main_thread():\n"
         "        on_main.append(arguments[0])\n"
         "sys.addaudithook(note)\n"
-        "future = preload(encrypted=False)\nassert preload(encrypted=False) is future\n"
+        "future = start_loading(encrypted=False)\nassert start_loading(encrypted=False) is future\n"
         "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)"
@@ -63,7 +63,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
 
 def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None:
     code = (
-        "from app.llm.sdk import preload\npreload(encrypted=False).result(60)\n"
+        "from app.llm.sdk import start_loading\nstart_loading(encrypted=False).result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"
@@ -79,8 +79,8 @@ def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None
 
 def test_certificates_are_loaded_for_connections_that_need_them() -> None:
     code = (
-        "from app.llm.sdk import preload\n"
-        "plain, safe = preload(encrypted=False).result(60), preload().result(60)\n"
+        "from app.llm.sdk import start_loading\n"
+        "plain, safe = start_loading(encrypted=False).result(60), start_loading().result(60)\n"
         "assert plain.openai is safe.openai\n"
         "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
         "assert not plain.ssl_context.get_ca_certs()"
@@ -90,20 +90,20 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
 
 def test_certificates_are_loaded_once_a_request_is_expected() -> None:
     code = (
-        "from app.llm import sdk\nfrom app.llm.failures.failures import FailureReader\n"
+        "from app.llm import sdk\nfrom app.llm.failures.failures import FailureDescriber\n"
         "from app.llm.transport import Timeouts, Transport\nfrom app.llm.values.types import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
-        "transport = Transport(endpoint, Timeouts(), FailureReader(endpoint))\n"
-        "context = transport.expect_request().result(60).ssl_context\n"
+        "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
+        "context = transport.preload_sdk().result(60).ssl_context\n"
         "assert context.get_ca_certs()\n"
-        "assert context is not sdk.preload(encrypted=False).result().ssl_context"
+        "assert context is not sdk.start_loading(encrypted=False).result().ssl_context"
     )
     assert "httpx2" in modules_after(code)
 
 
 def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
     code = (
-        "import gc\nfrom app.llm.sdk import preload\npreload(encrypted=False).result(60)\n"
+        "import gc\nfrom app.llm.sdk import start_loading\nstart_loading(encrypted=False).result(60)\n"
         "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
     )
     assert "openai" in modules_after(code)
@@ -111,9 +111,9 @@ def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
 
 def test_what_could_not_be_loaded_is_told_and_tried_again() -> None:
     code = (
-        "import sys\nfrom app.llm.sdk import preload\nsys.modules['openai'] = None\n"
-        "assert isinstance(preload(encrypted=False).exception(60), ImportError)\n"
+        "import sys\nfrom app.llm.sdk import start_loading\nsys.modules['openai'] = None\n"
+        "assert isinstance(start_loading(encrypted=False).exception(60), ImportError)\n"
         "del sys.modules['openai']\n"
-        "assert preload(encrypted=False).result(60).openai is sys.modules['openai']"
+        "assert start_loading(encrypted=False).result(60).openai is sys.modules['openai']"
     )
     assert "openai" in modules_after(code)

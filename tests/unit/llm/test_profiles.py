@@ -10,10 +10,10 @@ from app.llm.capabilities.profiles import (
     LearnedProfile,
     ProfileError,
     cache_key,
+    read_valid_fields,
     resolve_profile,
     server_kind,
     store_diagnosis,
-    valid_fields,
 )
 from app.llm.values.profile import Profile
 from app.llm.values.types import Endpoint
@@ -91,20 +91,20 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
     beliefs = LearnedProfile(endpoint, Profile(), Profile(), cache, lambda: now[0])
     beliefs.learn(tools_supported=False, mid_system="fold_first", context_window=4096)
     now[0] += 16 * 60
-    beliefs.expire()
+    beliefs.forget_expired()
     assert beliefs.profile == Profile(mid_system="fold_first", context_window=4096)
     now[0] += 86_400
-    beliefs.expire()
+    beliefs.forget_expired()
     assert beliefs.profile == Profile(mid_system="fold_first"), "a local server is soon started with another window"
-    assert [belief.field for belief in valid_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
+    assert [belief.field for belief in read_valid_fields(cache, "http://x/v1", "m", now[0])] == ["mid_system"]
     # One that begins with what another has learned forgets it at the same time, but never what the user says.
     later = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_first"), cache, lambda: now[0])
     told = LearnedProfile(endpoint, Profile(), Profile(mid_system="fold_user"), cache, lambda: now[0])
     now[0] = today + 40 * 86_400
-    later.expire()
-    told.expire()
+    later.forget_expired()
+    told.forget_expired()
     assert later.profile == Profile() and told.profile == Profile(mid_system="fold_user")
-    assert valid_fields(cache, "http://x/v1", "m", now[0]) == []
+    assert read_valid_fields(cache, "http://x/v1", "m", now[0]) == []
 
 
 @pytest.mark.parametrize(

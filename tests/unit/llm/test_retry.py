@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.failures.classification import wait_hint
+from app.llm.failures.classification import parse_retry_delay
 from app.llm.failures.request_errors import Failure, FailureKind, RetryPolicy
 
 MOMENTS = st.floats(0, 200)
@@ -118,7 +118,7 @@ LATER = datetime(2026, 3, 1, 12, 0, 42, tzinfo=UTC)
     ],
 )
 def test_headers(headers: dict[str, str], expected: float | None) -> None:
-    assert wait_hint(headers, "", NOW) == (None if expected is None else pytest.approx(expected))
+    assert parse_retry_delay(headers, "", NOW) == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_headers(headers: dict[str, str], expected: float | None) -> None:
     ],
 )
 def test_bodies(text: str, expected: float | None) -> None:
-    assert wait_hint({}, text, NOW) == (None if expected is None else pytest.approx(expected))
+    assert parse_retry_delay({}, text, NOW) == (None if expected is None else pytest.approx(expected))
 
 
 @given(
@@ -152,5 +152,5 @@ def test_bodies(text: str, expected: float | None) -> None:
     st.text(max_size=40),
 )
 def test_nothing_is_too_strange(headers: dict[str, str], text: str) -> None:
-    hint = wait_hint(headers, text, NOW)
+    hint = parse_retry_delay(headers, text, NOW)
     assert hint is None or hint > 0

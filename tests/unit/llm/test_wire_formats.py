@@ -30,7 +30,7 @@ def delta(added: Any) -> dict[str, Any]:
 
 
 def test_a_text_alone_is_written_as_one() -> None:
-    messages, _ = WIRES["chat"].written([UserText("Hello")], Profile())
+    messages, _ = WIRES["chat"].write_messages([UserText("Hello")], Profile())
     assert messages == [{"role": "user", "content": "Hello"}]
 
 
@@ -39,7 +39,9 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
     echo = OpaqueEcho(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
-        messages, _ = WIRES["chat"].written([UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted}))
+        messages, _ = WIRES["chat"].write_messages(
+            [UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted})
+        )
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
 
 
@@ -50,26 +52,26 @@ def test_what_the_program_says_in_mid_conversation_stays_there() -> None:
         ModelTurn("", (CALL,), OpaqueEcho()),
         SystemText("Stop here."),
     ]
-    written = WIRES["anthropic"].written(items, Profile(wire="anthropic"))
+    written = WIRES["anthropic"].write_messages(items, Profile(wire="anthropic"))
     assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
     assert "Stop here." in str(written.messages[-1])
 
 
 def test_an_empty_text_comes_before_nothing() -> None:
-    decoder = WIRES["anthropic"].decoder()
+    decoder = WIRES["anthropic"].make_decoder()
     for block in ({"type": "text", "text": ""}, {"type": "text", "text": None}):
-        assert decoder.read({"type": "content_block_start", "content_block": block}) == {}
-    decoder.read({"type": "content_block_start", "content_block": {"type": "thinking", "signature": "s"}})
-    added = delta(decoder.read({"type": "content_block_stop"}))
+        assert decoder.read_event({"type": "content_block_start", "content_block": block}) == {}
+    decoder.read_event({"type": "content_block_start", "content_block": {"type": "thinking", "signature": "s"}})
+    added = delta(decoder.read_event({"type": "content_block_stop"}))
     assert [entry["at"] for entry in added["opaque_blocks"]] == [0]
 
 
 @pytest.mark.parametrize("piece", ["", None, 7, {}])
 def test_a_piece_that_is_none_leaves_the_text_to_come(piece: Any) -> None:
-    decoder = WIRES["responses"].decoder()
-    assert decoder.read({"type": "response.output_text.delta", "output_index": 0, "delta": piece}) == {}
+    decoder = WIRES["responses"].make_decoder()
+    assert decoder.read_event({"type": "response.output_text.delta", "output_index": 0, "delta": piece}) == {}
     item = {"type": "message", "content": [{"type": "output_text", "text": "Hi."}]}
-    whole = decoder.read({"type": "response.output_item.done", "output_index": 0, "item": item})
+    whole = decoder.read_event({"type": "response.output_item.done", "output_index": 0, "item": item})
     assert delta(whole) == {"content": "Hi."}
 
 
@@ -84,7 +86,10 @@ def test_a_piece_that_is_none_leaves_the_text_to_come(piece: Any) -> None:
 )
 def test_why_a_response_is_incomplete_is_told(details: Any, reason: str) -> None:
     response = {"status": "incomplete", "incomplete_details": details}
-    assert finish(WIRES["responses"].decoder().read({"type": "response.incomplete", "response": response})) == reason
+    assert (
+        finish(WIRES["responses"].make_decoder().read_event({"type": "response.incomplete", "response": response}))
+        == reason
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ WORD = st.text("abcXYZ019-_.~%:", min_size=6, max_size=20)
 )
 def test_the_parts(given_url: str, url: str, bare: str, query: dict[str, str]) -> None:
     address = parse_address(given_url)
-    assert (address.url, address.without_query) == (url, bare)
+    assert (address.url, address.url_without_query) == (url, bare)
     assert query.items() <= address.query.items()
     assert bool(address.authorization) == ("u:p@x" in given_url)
 

@@ -13,10 +13,10 @@ from app.prompts.custom_commands import (
     CommandUnusable,
     build_catalogue,
     command_name,
-    expand,
+    expand_arguments,
+    find_user_commands,
+    find_workspace_commands,
     read_command,
-    user_commands,
-    workspace_commands,
 )
 from app.workspace.paths import Workspace
 
@@ -29,7 +29,7 @@ def put(root: Path, *paths: str, text: str = "Do it.") -> None:
 
 def known(root: Path, user: Path, *, trusted: bool = True) -> CommandCatalogue:
     return build_catalogue(
-        user_commands([("commands", user)]), workspace_commands(Workspace(root)), {"help"}, trusted=trusted
+        find_user_commands([("commands", user)]), find_workspace_commands(Workspace(root)), {"help"}, trusted=trusted
     )
 
 
@@ -46,7 +46,7 @@ def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, 
     put(root, ".claude/commands/ours.md", ".claude/commands/theirs.md", text="Theirs.")
     found = known(root, user)
     assert list(found.commands) == ["both", "deep:er:one", "mine", "ours", "theirs"]
-    assert found.get("BOTH").message("") == "Do it." and found.get("ours").message("") == "Ours."
+    assert found.get("BOTH").make_message("") == "Do it." and found.get("ours").make_message("") == "Ours."
     assert [line.partition(":")[0] for line in found.problems] == [
         "commands/help.md",
         ".signoff/commands/both.md",
@@ -67,13 +67,13 @@ def test_what_the_workspace_brings_along_waits_for_trust(root: Path, tmp_path: P
 
 def test_trust_is_given_to_every_byte_and_name(root: Path) -> None:
     put(root, ".signoff/commands/a.md")
-    seen = {workspace_commands(Workspace(root)).content}
+    seen = {find_workspace_commands(Workspace(root)).content}
     put(root, ".signoff/commands/a.md", text="Do it!")
-    seen.add(workspace_commands(Workspace(root)).content)
+    seen.add(find_workspace_commands(Workspace(root)).content)
     (root / ".signoff/commands/a.md").rename(root / ".signoff/commands/b.md")
-    seen.add(workspace_commands(Workspace(root)).content)
+    seen.add(find_workspace_commands(Workspace(root)).content)
     put(root, ".claude/commands/c.md")
-    seen.add(workspace_commands(Workspace(root)).content)
+    seen.add(find_workspace_commands(Workspace(root)).content)
     assert len(seen) == 4
 
 
@@ -85,32 +85,32 @@ def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Pat
     (folder / "huge.md").write_bytes(b"x" * (finding.LARGEST + 1))
     (root / ".claude").mkdir()
     (root / ".claude/commands").symlink_to(tmp_path)
-    found = workspace_commands(Workspace(root))
+    found = find_workspace_commands(Workspace(root))
     assert found.commands == () and b"secret" not in found.content
     assert any("too large" in line for line in found.problems)
 
 
 def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
     put(root, *(f".signoff/commands/c{number:03}.md" for number in range(20)), text="x" * 60_000)
-    found = workspace_commands(Workspace(root))
+    found = find_workspace_commands(Workspace(root))
     assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
     assert len(found.problems) == 20 - len(found.commands)
     put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MOST + 5)))
-    assert len(user_commands([("commands", tmp_path / "user")]).commands) == finding.MOST
+    assert len(find_user_commands([("commands", tmp_path / "user")]).commands) == finding.MOST
 
 
 def test_the_users_own_may_be_links(tmp_path: Path) -> None:
     put(tmp_path, "dotfiles/review.md")
     (tmp_path / "user").mkdir()
     (tmp_path / "user/review.md").symlink_to(tmp_path / "dotfiles/review.md")
-    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["review"]
+    assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["review"]
 
 
 def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
     put(tmp_path, "user/good.md")
     (tmp_path / "user/lost.md").symlink_to("nowhere.md")
     (tmp_path / "user/round.md").symlink_to("round.md")
-    found = user_commands([("commands", tmp_path / "user")])
+    found = find_user_commands([("commands", tmp_path / "user")])
     assert [one.name for one in found.commands] == ["good"]
     assert [line.partition(":")[0] for line in found.problems] == [
         "commands/lost.md cannot be read",
@@ -121,22 +121,22 @@ def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
 def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_LOOKED_AT", 3)
     put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
-    assert [one.name for one in user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
+    assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
 
 
 @pytest.mark.parametrize("text", ["", "---\ndescription: Nothing.\n---\n\n", "$1"])
 def test_an_empty_command_file_is_not_sent(tmp_path: Path, text: str) -> None:
     put(tmp_path, "user/empty.md", text=text)
-    (command,) = user_commands([("commands", tmp_path / "user")]).commands
+    (command,) = find_user_commands([("commands", tmp_path / "user")]).commands
     with pytest.raises(CommandUnusable, match=r"/empty says nothing: commands/empty\.md is empty"):
-        command.message("")
+        command.make_message("")
 
 
 def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None:
     put(root, "notes.md", ".claude/commands/theirs.md")
     (root / ".signoff").mkdir()
     (root / ".signoff/commands").symlink_to("../notes.md")
-    assert [one.path for one in workspace_commands(Workspace(root)).commands] == [".claude/commands/theirs.md"]
+    assert [one.path for one in find_workspace_commands(Workspace(root)).commands] == [".claude/commands/theirs.md"]
 
 
 @pytest.mark.parametrize(
@@ -153,17 +153,17 @@ def test_a_file_in_the_place_of_a_folder_of_commands_is_none(root: Path) -> None
     ],
 )
 def test_arguments_are_filled_in_once(body: str, argument: str, message: str) -> None:
-    assert expand(body, argument) == message
+    assert expand_arguments(body, argument) == message
 
 
 @given(st.text().filter(lambda text: "$" not in text), st.text())
 def test_what_is_typed_is_in_the_message_and_not_looked_through(body: str, argument: str) -> None:
-    assert expand(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
+    assert expand_arguments(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
 
 
 def test_a_message_has_an_end() -> None:
     with pytest.raises(CommandUnusable, match="500,000"):
-        expand("$ARGUMENTS" * 6, "x" * (LONGEST_MESSAGE // 5))
+        expand_arguments("$ARGUMENTS" * 6, "x" * (LONGEST_MESSAGE // 5))
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_front_matter_is_what_it_says() -> None:
 )
 def test_a_broken_file_says_so_when_it_is_called(content: bytes, problem: str) -> None:
     with pytest.raises(CommandUnusable, match=problem):
-        read_command("go", "commands/go.md", content).message("")
+        read_command("go", "commands/go.md", content).make_message("")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
-from app.proposals.values.record_entries import ChainLink, RecordEntry, blob_id, make_entry
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, blob_id, make_entry
 
 
 class MemoryStore:
@@ -21,7 +21,7 @@ class MemoryStore:
         self._proposals: dict[str, str] = {}
         self._blobs: dict[str, bytes] = {}
         self._journal: list[str] = []
-        self._record: list[RecordEntry] = []
+        self._record: list[DecisionRecordEntry] = []
 
     def reserve_proposal_id(self) -> str:
         self._number += 1
@@ -45,7 +45,7 @@ class MemoryStore:
     def _git_id(self, name: str) -> str:
         return blob_id(self._blobs[name])
 
-    def entries_on(self, paths: Collection[str]) -> Sequence[RecordEntry]:
+    def entries_on(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
         named = {entry.proposal for entry in self._record if any(file.path in paths for file in entry.files)}
         return [entry for entry in self._record if entry.proposal in named]
 

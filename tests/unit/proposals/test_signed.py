@@ -17,7 +17,7 @@ from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
-from app.proposals.values.record_entries import ChainLink, RecordEntry, make_entry
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, make_entry
 from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
@@ -404,8 +404,8 @@ def parsed(lines: list[str]) -> list[str]:
     return done.stdout.decode().splitlines()
 
 
-def of(origin: Origin) -> RecordEntry:
-    return RecordEntry(
+def of(origin: Origin) -> DecisionRecordEntry:
+    return DecisionRecordEntry(
         number=1, before="", time=0.0, who="", proposal="P7", count=1, content="", origin=origin, decision="approved"
     )
 

@@ -132,7 +132,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
             "keep.log",
             "pending.log",
         }
-        assert run.read("pending.log", READ_LIMIT).after == Leaf(b"4\n", 0o644)
+        assert run.read_change("pending.log", READ_LIMIT).after == Leaf(b"4\n", 0o644)
         assert found.unsupported == (".pytest_cache: a cache that git does not ignore",)
         await run.write_back(found.ignored_paths)
     assert (root / "build/new/file").read_text() == "1\n" and (root / "build/new/link").readlink() == Path("file")
@@ -197,7 +197,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         await printed(run, script)
         found = await run.changes()
         assert [each.path for each in found.touched] == ["new/x", "there/x"]
-        assert run.read("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
+        assert run.read_change("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
         await run.write_back(found.ignored_paths)
     assert (root / "a.log/x").read_text() == "x\n" and stat.S_IMODE((root / "a.log").stat().st_mode) == 0o500
     (root / "build/noted").chmod(0o600)
@@ -218,7 +218,7 @@ async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, san
         found = await run.changes()
         assert {each.path for each in found.touched} == {"own", "shared"}
         with pytest.raises(Exception, match="shared"):
-            run.read("shared", READ_LIMIT)
+            run.read_change("shared", READ_LIMIT)
 
 
 async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -> None:

@@ -70,9 +70,9 @@ async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, 
         await printed(run, "echo more >> a.txt; rm build/new/file; touch build/old; echo b2 > b.txt")
         found = await run.changes()
         assert [each.path for each in found.touched] == ["a.txt", "b.txt", "build/new/file"]
-        change = run.read("a.txt", READ_LIMIT)
+        change = run.read_change("a.txt", READ_LIMIT)
         assert change.before == PENDING["a.txt"] and change.after == Leaf(b"proposed\nmore\n", 0o755)
-        assert run.read("build/new/file", READ_LIMIT).after is None
+        assert run.read_change("build/new/file", READ_LIMIT).after is None
     assert facts(root) == before
     assert (root / "a.txt").samefile(root.parent / "other-name")
 
@@ -158,7 +158,7 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
             found = await run.changes()
             assert [each.path for each in found.touched] == ["b.txt", "link"]
             assert found.unsupported == ("new: not a regular file",)
-            link = run.read("link", READ_LIMIT)
+            link = run.read_change("link", READ_LIMIT)
             assert link.before and link.after and (link.before.data, link.after.data) == (b"one", b"two")
             assert link.before.is_link
         assert stat.filemode((root / "pipe").stat().st_mode) == stat.filemode((root / "in/pipe").stat().st_mode)
@@ -182,7 +182,7 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
-        assert run.read("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
+        assert run.read_change("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
     assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_workspace() == ""
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
 

@@ -90,7 +90,7 @@ async def in_sandbox(service: ProposalService, root: Path, folder: Path, script:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
         assert not found.unsupported and not found.ignored_paths
-        changes = [run.read(each.path, READ_LIMIT) for each in found.touched]
+        changes = [run.read_change(each.path, READ_LIMIT) for each in found.touched]
     if not changes:
         return ""
     draft.take_changes(changes)

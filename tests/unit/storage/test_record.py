@@ -15,7 +15,7 @@ from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
-from app.proposals.values.record_entries import LATEST, RecordEntry, blob_id
+from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import Database
 from app.storage.record_check import RecordCheck
@@ -34,7 +34,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def entries(bench: Bench) -> list[RecordEntry]:
+def entries(bench: Bench) -> list[DecisionRecordEntry]:
     verified = RecordStore(bench.database, bench.name).verify()
     assert verified.broken == ()
     return list(verified.entries)
@@ -218,7 +218,7 @@ def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
     assert [step.entry.proposal for step in steps] == [second]
 
 
-def as_earlier_versions_wrote_it(entry: RecordEntry, version: int) -> bytes:
+def as_earlier_versions_wrote_it(entry: DecisionRecordEntry, version: int) -> bytes:
     """The bytes of an entry of format 1, without host, 2, without caller, 3, modes, 4, state, or 5, evidence."""
     values = entry.model_dump(mode="json") | {"format": version}
     del values["circumstances"]["evidence"]

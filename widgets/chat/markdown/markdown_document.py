@@ -226,7 +226,7 @@ class MarkdownDocument:
 
     def _render_open_end(self) -> None:
         """Rows for the block that is still being written; thrown away by the next `advance`."""
-        probe = self._splitter.copy()
+        probe = self._splitter.fork()
         partial = self._cleaned(self._partial.rstrip("\r"))
         chunks = probe.feed(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk, probe.finish())

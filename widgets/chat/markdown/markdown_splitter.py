@@ -125,7 +125,7 @@ class MarkdownSplitter:
         """The marks that end the code that the next line is in, if it is in code."""
         return self._fence if self._kind == "fence" else self._inner_fence
 
-    def copy(self) -> "MarkdownSplitter":
+    def fork(self) -> "MarkdownSplitter":
         """An independent splitter in the same state, to try an unfinished line on."""
         other = MarkdownSplitter.__new__(MarkdownSplitter)
         for name in MarkdownSplitter.__slots__:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
+    EventRecorded,
     ReasoningStreamed,
-    Recorded,
     StreamDiscarded,
     TextStreamed,
     Update,
@@ -105,8 +105,8 @@ def responses(draw: st.DrawFn) -> list[Update]:
             updates.append(TextStreamed(text))
         updates += [CallStreamed(0, "read_file", 3)] * draw(st.integers(0, 1))
         updates.append(StreamDiscarded("the stream broke"))
-        records.append(Recorded(AssistantMessage(text=text, state="discarded")))
-    records += [Recorded(Notice(text="the endpoint refused something"))] * draw(st.integers(0, 1))
+        records.append(EventRecorded(AssistantMessage(text=text, state="discarded")))
+    records += [EventRecorded(Notice(text="the endpoint refused something"))] * draw(st.integers(0, 1))
     reasoning, text = draw(st.sampled_from(["", "thinking"])), draw(st.one_of(st.just(""), TEXT.filter(str.strip)))
     calls = tuple(call(f"c{number}.{index}", path=f"f{index}.py") for index in range(draw(st.integers(0, 2))))
     updates += [ReasoningStreamed(part) for part in reasoning]
@@ -116,30 +116,30 @@ def responses(draw: st.DrawFn) -> list[Update]:
     updates += records
     if draw(st.booleans()):
         state = draw(STATES)
-        updates.append(Recorded(AssistantMessage(text=text, reasoning=reasoning, calls=calls, state=state)))
+        updates.append(EventRecorded(AssistantMessage(text=text, reasoning=reasoning, calls=calls, state=state)))
     else:
         # Interrupted before there was anything to record.
-        return [*updates, Recorded(TurnEnded(stopped="aborted"))]
+        return [*updates, EventRecorded(TurnEnded(stopped="aborted"))]
     for made in calls:
-        updates.append(Recorded(ToolStarted(call=made.uid)))
+        updates.append(EventRecorded(ToolStarted(call=made.uid)))
         updates += [CommandOutput(made.uid, "line\n")] * draw(st.integers(0, 2))
         outcome = draw(st.sampled_from(list(CallOutcome)))
-        updates.append(Recorded(ToolResult(call=made.uid, outcome=outcome, text="out", summary="1 line")))
+        updates.append(EventRecorded(ToolResult(call=made.uid, outcome=outcome, text="out", summary="1 line")))
     return updates
 
 
 OTHERS = st.sampled_from(
     [
-        [Recorded(UserMessage(text="hello"))],
-        [Recorded(TurnStarted(cause="message"))],
-        [Recorded(Notice(text="note"))],
-        [Recorded(RequestSent())],
-        [Recorded(Intervention(kind=InterventionKind.STAGED, text="stop"))],
-        [Recorded(Compacted(upto=1, summary="so far", method="summary"))],
-        [Recorded(TurnEnded(stopped="answer"))],
-        [Recorded(ProposalStaged(proposal="P1", summary="s", files=(STAT,), calls=()))],
-        [Recorded(ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no"))],
-        [Recorded(ProposalChanged(proposal="P1", state="stale", reason="the file changed"))],
+        [EventRecorded(UserMessage(text="hello"))],
+        [EventRecorded(TurnStarted(cause="message"))],
+        [EventRecorded(Notice(text="note"))],
+        [EventRecorded(RequestSent())],
+        [EventRecorded(Intervention(kind=InterventionKind.STAGED, text="stop"))],
+        [EventRecorded(Compacted(upto=1, summary="so far", method="summary"))],
+        [EventRecorded(TurnEnded(stopped="answer"))],
+        [EventRecorded(ProposalStaged(proposal="P1", summary="s", files=(STAT,), calls=()))],
+        [EventRecorded(ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no"))],
+        [EventRecorded(ProposalChanged(proposal="P1", state="stale", reason="the file changed"))],
     ]
 )
 
@@ -148,10 +148,12 @@ OTHERS = st.sampled_from(
 def test_a_live_session_and_its_log_show_the_same(parts: list[list[Update]]) -> None:
     updates = [update for part in parts for update in part]
     events = [
-        update.event.model_copy(update={"id": number}) if isinstance(update, Recorded) else None
+        update.event.model_copy(update={"id": number}) if isinstance(update, EventRecorded) else None
         for number, update in enumerate(updates, 1)
     ]
-    numbered = [update if event is None else Recorded(event) for update, event in zip(updates, events, strict=True)]
+    numbered = [
+        update if event is None else EventRecorded(event) for update, event in zip(updates, events, strict=True)
+    ]
     assert live(numbered) == reopened(event for event in events if event is not None)
 
 
@@ -201,12 +203,12 @@ def test_a_call_becomes_one_line_from_writing_to_result() -> None:
     assert live([CallStreamed(0, "read_file", 40)]) == [
         ToolEntry("writing0.0", "read_file", status="writing", characters=40)
     ]
-    updates: list[Update] = [CallStreamed(0, "read_file", 40), Recorded(message)]
+    updates: list[Update] = [CallStreamed(0, "read_file", 40), EventRecorded(message)]
     (entry,) = live(updates)
     assert isinstance(entry, ToolEntry)
     assert (entry.target, entry.status) == ("app.py:3-9", "waiting")
     result = ToolResult(id=3, call="c1.0", outcome=CallOutcome.OK, text="body", summary="7 lines", duration=0.2)
-    (entry,) = live([*updates, Recorded(ToolStarted(id=2, call="c1.0")), Recorded(result)])
+    (entry,) = live([*updates, EventRecorded(ToolStarted(id=2, call="c1.0")), EventRecorded(result)])
     assert isinstance(entry, ToolEntry)
     assert (entry.status, entry.summary, entry.output, entry.duration) == ("ok", "7 lines", "body", 0.2)
 
@@ -249,8 +251,8 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
 
 def test_what_belongs_to_a_call_or_a_question_that_is_not_known_shows_nothing_of_it() -> None:
     result = ToolResult(id=2, call="gone", outcome=CallOutcome.OK, text="b", summary="b")
-    assert live([CommandOutput("gone", "line\n"), Recorded(result)]) == []
-    assert live([Recorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
+    assert live([CommandOutput("gone", "line\n"), EventRecorded(result)]) == []
+    assert live([EventRecorded(Answer(id=3, call="gone", text="b"))]) == [UserEntry("e3", "b", answers=True)]
 
 
 def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:

@@ -131,7 +131,7 @@ def test_no_row_is_outside_of_a_layout() -> None:
     rows = sheet.rows
     for number in (-1, rows.rows):
         with pytest.raises(IndexError):
-            rows.row(number)
+            rows.row_at(number)
     for line in (-1, rows.height):
         with pytest.raises(IndexError):
             rows.part_at(line)
@@ -154,7 +154,7 @@ def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen
 
 def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
-    rows, scene = map(sheet.rows.row, range(sheet.rows.rows)), sheet.scene
+    rows, scene = map(sheet.rows.row_at, range(sheet.rows.rows)), sheet.scene
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
     cut = scene.cut(scene.drawn(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
@@ -191,7 +191,7 @@ def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
     sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
     cursor = DiffCursor(sheet, Window())
-    cursor.put(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row(n), CommentRow)))
+    cursor.put(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row_at(n), CommentRow)))
     assert cursor.source_line == SourceLine(0, "new", 3)
 
 
@@ -201,7 +201,7 @@ ALL = Selection(None, None)
 def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
     """The first terminal line of a row."""
     for number in range(sheet.rows.rows):
-        row = sheet.rows.row(number)
+        row = sheet.rows.row_at(number)
         if isinstance(row, kind) and all(getattr(row, name) == value for name, value in fields.items()):
             return sheet.rows.line_of(number)
     raise LookupError(kind)
@@ -245,7 +245,7 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
 
 def first_row(sheet: DiffModel) -> str:
     """What stands on the first row of the added line."""
-    row = sheet.rows.row(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
+    row = sheet.rows.row_at(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
     assert isinstance(row, LineRow)
     drawn = sheet.scene.drawn(row, "new", 0)
     return drawn.text.text[: drawn.starts[1]]

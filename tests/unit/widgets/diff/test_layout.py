@@ -68,7 +68,7 @@ def never(segment: Segment) -> bool:
 def rows_of(layout: DiffLayout) -> list[Row]:
     """All of them."""
     layout.grow()
-    return [layout.row(number) for number in range(layout.rows)]
+    return [layout.row_at(number) for number in range(layout.rows)]
 
 
 @given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
@@ -111,7 +111,7 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
         if isinstance(row, LineRow):
             number = after.locate(row)
             assert number is not None
-            found = after.row(number)
+            found = after.row_at(number)
             assert isinstance(found, LineRow)
             assert (row.new is not None and found.new == row.new) or (row.old is not None and found.old == row.old)
 
@@ -191,8 +191,8 @@ def test_a_collapsed_file_is_its_head() -> None:
     diffs = retry_change()
     layout = arrange(diffs, DiffShape(collapsed=frozenset({0})), measure=height)
     layout.grow()
-    assert isinstance(layout.row(0), FileRow)
-    assert isinstance(layout.row(2), FileRow)
+    assert isinstance(layout.row_at(0), FileRow)
+    assert isinstance(layout.row_at(2), FileRow)
 
 
 @pytest.mark.parametrize(
