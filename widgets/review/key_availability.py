@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 
-from app.proposals.values.models import ProposalState
+from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
 from app.review.verdicts import Confirm, can_be_approved, verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
