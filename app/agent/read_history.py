@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.concurrency import iterate_cooperatively
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 
@@ -45,7 +46,7 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
     searches: dict[str, tuple[str, ...]] = {}
     user_lines: set[str] = set()
     request = ""
-    for event in events:
+    for event in iterate_cooperatively(events):
         if event.id >= message.id:
             break
         match event:
@@ -107,9 +108,11 @@ def _take_result(
     result: ToolResult, call: ToolCall, seen: dict[str, _Seen], searches: dict[str, tuple[str, ...]]
 ) -> None:
     for path in seen.keys() & result.reads.keys():
-        seen[path].versions.add(result.reads[path])
-        seen[path].pages.append((result.reads[path], result.summary))
-        seen[path].add_lines(_NUMBER.sub("", line) for line in result.text.splitlines())
+        page = (result.reads[path], result.summary)
+        if page not in seen[path].pages:
+            seen[path].versions.add(page[0])
+            seen[path].pages.append(page)
+            seen[path].add_lines(_NUMBER.sub("", line) for line in result.text.splitlines())
     if call.name == "search_text":
         found: dict[str, list[str]] = {}
         lines: list[str] = []
