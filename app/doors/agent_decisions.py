@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import unrecorded_event
+from app.runtime.workspace_recovery import make_unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
 from app.storage.reading_store import ReadingStore
@@ -68,7 +68,7 @@ def read_decision_status(database: Database, workspace: str, proposal: str, repo
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
     values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported}
-    rows = database.rows(_SELECT_STATUS, values)
+    rows = database.query_rows(_SELECT_STATUS, values)
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
     state, decisions, has_feedback, unrecorded = rows[0]
@@ -135,7 +135,7 @@ def wait_until_read(
     """
     end = time.monotonic() + seconds
     with ChangeWatch(signal) as watch:
-        while reading.unread() > limit and (left := end - time.monotonic()) > 0:
+        while reading.unread_count() > limit and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
             watch.wait(left, stop)
@@ -188,7 +188,7 @@ def report_proposal(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [
-        unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
+        make_unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
     ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
@@ -213,7 +213,7 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := format_hunks(_latest(decisions), on_disk=proposal.on_disk):
+    if lines := format_hunks(_latest(decisions), on_disk=proposal.is_on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -223,9 +223,9 @@ def _headline(proposal: Proposal) -> str:
     name, files = proposal.id, format_files(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
-        case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:
+        case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.is_on_disk:
             pass
-        case ProposalState.PENDING if not proposal.denied_part:
+        case ProposalState.PENDING if not proposal.has_denied_part:
             return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
         case ProposalState.APPLIED if not proposal.superseded_by and not _is_denied_in_part(proposal):
             return f"{name} is approved and written to disk: {files}."
@@ -255,7 +255,7 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
 def _groups(proposal: Proposal) -> Iterable[str]:
     """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a whole-file decision has no number."""
     noun = "hunk"
-    for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
+    for state, word in (_ON_DISK_STATES if proposal.is_on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
         names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
-from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
+from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, describe_review_state
 from widgets.review import review_messages
 
 TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
@@ -140,11 +140,11 @@ class VerdictHandler:
 
 def _shown(proposal: Proposal) -> int | None:
     """The revision that a denial is bound to; None where it writes nothing."""
-    return proposal.revision if proposal.on_disk else None
+    return proposal.revision if proposal.is_on_disk else None
 
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:
     """Why a question must not be answered any more."""
     if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
-    return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."
+    return f"{name} is {describe_review_state(proposal) if proposal else 'gone'} now: the question has lapsed."
