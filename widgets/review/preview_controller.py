@@ -11,7 +11,7 @@ from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import filter_pending
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.evidence_words import placed_evidence, with_unheld
+from widgets.review.evidence_words import mark_unheld_files, placed_evidence
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
 from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
@@ -85,7 +85,7 @@ class PreviewController:
         if proposal is not None and proposal != self._diffs_of:
             self._host.post_message(DiffsWanted(proposal.id))
 
-    def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
         proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
@@ -96,7 +96,7 @@ class PreviewController:
 
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
-        diffs = with_unheld(diffs, state.evidence.get(proposal.id))
+        diffs = mark_unheld_files(diffs, state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
         by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
         if not self.by_path:
@@ -118,7 +118,7 @@ class PreviewController:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
-    def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal
@@ -164,7 +164,7 @@ class PreviewController:
         proposal = self._diffs_of
         if proposal is None or self.comparing or self._state.proposal != proposal:
             return
-        marked = tuple(with_unheld(self.diffs, self._state.evidence.get(proposal.id)))
+        marked = tuple(mark_unheld_files(self.diffs, self._state.evidence.get(proposal.id)))
         if marked != self.diffs:
             self.diffs = marked
             seen = self._state.looked_at.seen_lines(proposal)
