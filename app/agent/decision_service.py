@@ -70,7 +70,7 @@ def decision_event(
         stale=result.proposal.last.stale if result.proposal.last else "",
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,
-        on_disk=result.proposal.is_on_disk,
+        on_disk=result.proposal.on_disk,
     )
 
 
@@ -82,7 +82,7 @@ def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRe
         ProposalState.PARTLY_APPROVED: ", what you approved of it is written",
         ProposalState.UNDONE: ", its files are taken back",
     }.get(proposal.state, "")
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
     return NotRecorded(

@@ -206,7 +206,7 @@ def _change(subject: SideSubject) -> str:
 
 def _standing(proposal: Proposal) -> str:
     match proposal.state:
-        case _ if proposal.state.is_pending and proposal.is_on_disk:
+        case _ if proposal.state.is_pending and proposal.on_disk:
             return "It is on disk already and awaits the user's decision."
         case ProposalState.PARTLY_APPROVED:
             return "A part of it is written to disk; the rest awaits the user's decision."

@@ -104,7 +104,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
             context = _context(checks, _known_evidence(runtime, proposal, hunks))
             result = runtime.service.approve(proposal.id, hunks, circumstances=context)
         mark_seen(runtime, proposal.id)
-        verb = "kept" if proposal.is_on_disk else "approved"
+        verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
             try:
@@ -134,12 +134,12 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         # Another agent reads files by itself, by their names.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         as_shown = (
-            _as_shown(runtime, proposal, force=arguments.force) if proposal.is_on_disk else contextlib.nullcontext()
+            _as_shown(runtime, proposal, force=arguments.force) if proposal.on_disk else contextlib.nullcontext()
         )
         with as_shown:
             result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_context(), images=shown)
         event = decision_event(result, Decision.DENIED, feedback=feedback, images=shown)
-        verb = "taken back off the disk" if proposal.is_on_disk else "denied"
+        verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
 
     return _each(runtime, arguments, one)

@@ -206,6 +206,7 @@ class PlainReview:
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
+        walk.take_found_reasons(self.state)
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
@@ -344,7 +345,7 @@ class PlainReview:
         return await self._with_words(proposal, hunks, write, lambda result: describe_approval(result).text)
 
     async def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None) -> None:
-        revision = proposal.revision if proposal.is_on_disk else None
+        revision = proposal.revision if proposal.on_disk else None
 
         async def refuse(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.deny(proposal.id, revision, hunks, words, images)
@@ -467,11 +468,11 @@ class PlainReview:
 def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     """Return the next question and the keys that answer it; empty if nothing is left to ask."""
     if walk.current is not None:
-        return ("Keep this hunk?" if walk.proposal.is_on_disk else "Approve this hunk?"), _AT_HUNK
+        return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
     if not can_be_approved(walk.proposal):
         return "It cannot be approved. n denies it, r asks for a new version.", ("n", "r", "q", "u", "j", "x", "?")
     if not walk.hunks:
-        verb = "Keep" if walk.proposal.is_on_disk else "Approve"
+        verb = "Keep" if walk.proposal.on_disk else "Approve"
         return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
     plan = walk.describe_plan if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
     return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")

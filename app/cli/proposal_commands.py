@@ -122,7 +122,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
     for left_out in proposal.left_out:
         hint = "; --all stages them too" if left_out.why == "signed" else ""
         print_line(f"{left_out.description}{hint}.")
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         print_line(
             f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "
             "back off the disk."

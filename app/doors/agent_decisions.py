@@ -213,7 +213,7 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := format_hunks(_latest(decisions), on_disk=proposal.is_on_disk):
+    if lines := format_hunks(_latest(decisions), on_disk=proposal.on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
@@ -223,7 +223,7 @@ def _headline(proposal: Proposal) -> str:
     name, files = proposal.id, format_files(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
-        case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.is_on_disk:
+        case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:
             pass
         case ProposalState.PENDING if not proposal.has_denied_part:
             return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
@@ -255,7 +255,7 @@ def _is_denied_in_part(proposal: Proposal) -> bool:
 def _groups(proposal: Proposal) -> Iterable[str]:
     """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a whole-file decision has no number."""
     noun = "hunk"
-    for state, word in (_ON_DISK_STATES if proposal.is_on_disk else _STATES).items():
+    for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
         names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:

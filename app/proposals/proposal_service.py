@@ -410,7 +410,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
-            if proposal.is_on_disk:
+            if proposal.on_disk:
                 outcome = reopening.plan_keep(self._contents, proposal, choice)
             else:
                 records = self._proposals.journal_records(proposal)
@@ -450,7 +450,7 @@ class ProposalService:
         """
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
-            if proposal.is_on_disk:
+            if proposal.on_disk:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
@@ -481,7 +481,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             proposal = self.get(proposal_id)
             if proposal.reopened and proposal.state.is_pending:
-                if proposal.is_on_disk:
+                if proposal.on_disk:
                     proposal = self._proposals.get_rebased(proposal)
                 return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
             return redo_decision(self._proposals, proposal, circumstances)
@@ -538,7 +538,7 @@ class ProposalService:
 
     def _stale_words(self, proposal: Proposal) -> str:
         """Return why a stale proposal could not be approved, for the model."""
-        if proposal.state is not ProposalState.STALE or proposal.is_on_disk:
+        if proposal.state is not ProposalState.STALE or proposal.on_disk:
             return ""
         from app.proposals.decide.conflicts import stale_explanation
 
@@ -559,7 +559,7 @@ class ProposalService:
         from app.proposals.decide import decision_outcomes, reopening
 
         choice = decision_outcomes.choose_files(proposal, hunks)
-        if proposal.is_on_disk:
+        if proposal.on_disk:
             outcome = reopening.plan_take_back(self._contents, proposal, choice)
         else:
             records = self._proposals.journal_records(proposal)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.review.found_reasons import has_found_reason, with_found_reasons
 from app.review.hunk_lines import describe_hunk_lines
 from app.review.plain_lines import checks_in_few_words
 from app.review.review_state import ReviewState
@@ -33,6 +34,13 @@ class HunkWalk:
     def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
+
+    def take_found_reasons(self, state: ReviewState) -> None:
+        """Put the files first that checks or tests give a reason to look at, with the reason."""
+        checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
+        self.diffs = sorted(
+            with_found_reasons(self.diffs, checked, found), key=lambda diff: not has_found_reason(diff)
+        )
 
     def keep_answers(self, before: "HunkWalk") -> None:
         """Take over the answers to hunks of files whose base is still the same."""
@@ -78,7 +86,7 @@ class HunkWalk:
     def describe_plan(self) -> str:
         """Return the result of the answers: `write 2 hunks, deny 1 hunk`; empty if they decide nothing."""
         yes, no = len(self.hunks_with_answer("yes")), len(self.hunks_with_answer("no"))
-        write, refuse = ("keep", "take back") if self.proposal.is_on_disk else ("write", "deny")
+        write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")
         if not self.hunks or yes == len(self.hunks) or no == len(self.hunks):
             verb = refuse if no else write
             return f"{verb} all of {self.proposal.id}"

@@ -110,14 +110,14 @@ class OutcomeWords(NamedTuple):
 def describe_approval(result: DecisionResult) -> OutcomeWords:
     """Return the words for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
-    verb, undoes = ("kept", "has it wait again") if result.proposal.is_on_disk else ("written", "undoes it")
+    verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
     return OutcomeWords(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
 
 
 def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeWords:
     """Return the words for a denial of these hunks, or of all that waited."""
     proposal, name = result.proposal, result.proposal.id
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         return OutcomeWords(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
@@ -132,7 +132,7 @@ def describe_undo(result: DecisionResult) -> OutcomeWords:
     """Return the words for a decision that was taken back."""
     proposal, name = result.proposal, result.proposal.id
     hunks = plural(len(result.hunks), "hunk") if result.hunks else ""
-    if result.denial and proposal.is_on_disk:
+    if result.denial and proposal.on_disk:
         what = f"{hunks} of {name}" if hunks else name
         return OutcomeWords(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")
     if result.denial and hunks:

@@ -78,7 +78,7 @@ ON_DISK = DecisionVerbs(
 
 def decision_verbs(proposal: Proposal) -> DecisionVerbs:
     """The words for a proposal."""
-    return ON_DISK if proposal.is_on_disk else TO_WRITE
+    return ON_DISK if proposal.on_disk else TO_WRITE
 
 
 def describe_review_state(proposal: Proposal) -> str:
@@ -160,7 +160,7 @@ def judge_approval(
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
     if doubts:
         reasons.append(f"{proposal.id}: {', '.join(doubts)}")
-    elif deleted and not proposal.is_on_disk:
+    elif deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := failed_check_words(state, proposal.id):
         reasons.append(red)
@@ -176,7 +176,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
     reasons = []
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
@@ -189,7 +189,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
 
 def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of sending feedback."""
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         if reasons := _lost(state, proposal):
@@ -250,7 +250,7 @@ def judge_deny_all(state: ReviewState) -> Verdict:
         return judge_denial(state, state.waiting[0])
     about = [item.id for item in state.waiting if state.unsaid.feedback_for(item)]
     said = _words_go_along(about)
-    on_disk = [item.id for item in state.waiting if item.is_on_disk]
+    on_disk = [item.id for item in state.waiting if item.on_disk]
     taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
     return Confirm(f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting))
 
@@ -344,4 +344,4 @@ def can_be_approved(proposal: Proposal) -> bool:
 
 def can_ask_model_again(proposal: Proposal) -> bool:
     """Return whether it is stale, so that the model can be told why without the user's words."""
-    return proposal.state is ProposalState.STALE and not proposal.is_on_disk
+    return proposal.state is ProposalState.STALE and not proposal.on_disk

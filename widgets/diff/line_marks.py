@@ -16,6 +16,7 @@ from app.proposals.text.line_comparison import (
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.found_reasons import uncovered_lines
 from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
@@ -239,6 +240,10 @@ class LineMarks:
         self.moved: Moved = {}
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
+        self.uncovered = frozenset(
+            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_lines(diff)
+        )
+        """Lines that no test runs."""
 
     def show_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
         """Show only these parts of some hunks as changed; a line is compared with one of its own part."""

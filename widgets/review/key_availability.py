@@ -149,13 +149,13 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
     proposal = state.proposal
     if proposal is None:
         return ""
-    if action in _APPROVES or (action in _DENIES and proposal.is_on_disk):
+    if action in _APPROVES or (action in _DENIES and proposal.on_disk):
         possible = can_be_approved(proposal) and not comparing
         possible = possible and (action in _DENIES or not state.chosen.chosen_part(proposal).is_empty)
         if not possible:
             return None
     if action == "edit" and proposal.state is ProposalState.STALE:
-        return None if proposal.is_on_disk else "Resolve"
+        return None if proposal.on_disk else "Resolve"
     return decision_verbs(proposal).titles.get(action, "")
 
 
@@ -180,11 +180,10 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
 
 
 def _has_findings(state: ReviewState) -> bool:
-    """Return whether checks oppose the shown proposal, or no test notices one of its hunks."""
+    """Return whether checks oppose the shown proposal, or no test notices a hunk of it or runs a line."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
-    return (checked is not None and bool(checked.new_failures)) or (
-        evidence is not None and bool(evidence.unheld_hunks)
-    )
+    against = checked is not None and bool(checked.new_failures or checked.has_uncovered)
+    return against or (evidence is not None and bool(evidence.unheld_hunks))
 
 
 def _has_something(action: str, state: ReviewState) -> bool:
@@ -194,7 +193,7 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
         case "send_findings":
-            return state.proposal is not None and not state.proposal.is_on_disk and _has_findings(state)
+            return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
         case "reproduce":
             return (
                 state.proposal is not None and state.proposal.recipe is not None and state.proposal.state.is_pending

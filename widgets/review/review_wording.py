@@ -252,7 +252,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
         if room.listed
         else [*proposal_details(state, proposal, reason=False), format_change_counts(part.added, part.removed)]
     )
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(plural(part.files, "file"), QUIET))
     if room.checks is not None:
@@ -273,7 +273,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     verb = decision_verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
-        if proposal.is_on_disk:
+        if proposal.on_disk:
             return Content()
         return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
     request = ("request_changes", verb.request, "$primary")
@@ -466,6 +466,8 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
         chips.append(make_chip(key, "run_checks", "end", "$foreground 40%"))
     if keys and checked.new_failures:
         chips.append(make_chip(key, "send_findings", "send", "$primary"))
+    elif keys and checked.has_uncovered:
+        chips.append(make_chip(key, "send_findings", "as feedback", "$foreground 40%"))
     if keys and any(one.outcome is not None for one in results):
         chips.append(make_chip(key, "show_checks", "log", "$foreground 40%"))
     full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
@@ -498,7 +500,7 @@ def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
             words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
         case CheckState.WAITING:
             words = "waits"
-        case CheckState.PASSED if brief:
+        case CheckState.PASSED if brief and not result.has_coverage_gap:
             words = ""
         case _:
             words = result.summary

@@ -140,7 +140,7 @@ class VerdictHandler:
 
 def _shown(proposal: Proposal) -> int | None:
     """The revision that a denial is bound to; None where it writes nothing."""
-    return proposal.revision if proposal.is_on_disk else None
+    return proposal.revision if proposal.on_disk else None
 
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:

@@ -197,7 +197,7 @@ def exclude_approved(
     if over is not None:
         return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, over)))
     paths = {change.path for change in left.changes}
-    others = [each for each in store.pending_on_paths(paths) if each.is_on_disk and not is_covered(each, paths)]
+    others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_covered(each, paths)]
     waiting = _without("waiting", left.changes, _pending_steps(contents, others))
     return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
 

@@ -171,7 +171,7 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
     """
     proposals.rebase_pending(proposal_paths(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
         return _reopen(proposals, proposal, circumstances)

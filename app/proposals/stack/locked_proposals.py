@@ -182,7 +182,7 @@ class LockedProposals:
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
             what = "deny it, ask for a new one, or resolve it in the review"
-            if proposal.is_on_disk:
+            if proposal.on_disk:
                 what = "`signoff stage --worktree` again"
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
         return proposal
@@ -237,7 +237,7 @@ class LockedProposals:
         """Carry out a decision on disk and save it, in one piece."""
         self.check_not_in_use()
         self.contents.save()
-        if not transitions and (action == "apply" or before.is_on_disk):
+        if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
         modes = {} if action == "apply" else last_folder_modes(self.journal_records(before))

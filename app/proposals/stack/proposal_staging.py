@@ -229,7 +229,7 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
     Raises:
         NothingStaged: one of them says just the same.
     """
-    earlier = [each for each in related_proposals(store, proposal_paths(proposal)) if each.is_on_disk]
+    earlier = [each for each in related_proposals(store, proposal_paths(proposal)) if each.on_disk]
     for each in earlier:
         if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
             raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")

@@ -47,7 +47,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     something else; stale, with the reason and the conflicting lines, if a change does not fit. New contents are added
     to the overlay's `contents`, not yet saved.
     """
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         # What is on disk lies below all that waits to be written there.
         overlay = overlay.disk_only()
     if not proposal.state.is_pending or _stands(overlay, proposal):
@@ -88,7 +88,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
     """Return the changes of a proposal that do not fit the current files, by path; arguments as for `rebase`."""
-    if proposal.is_on_disk:
+    if proposal.on_disk:
         overlay = overlay.disk_only()
     found: dict[str, RebaseConflict] = {}
     leaving = removed_paths(proposal)

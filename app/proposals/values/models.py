@@ -317,7 +317,7 @@ class Proposal(FrozenModel):
         return describe_ignored(self.ignored)
 
     @property
-    def is_on_disk(self) -> bool:
+    def on_disk(self) -> bool:
         """Return whether its result is already on disk, so that a denial writes."""
         return any(change.on_disk for change in self.files)
 
@@ -329,7 +329,7 @@ class Proposal(FrozenModel):
     @property
     def can_be_committed(self) -> bool:
         """Return whether the proposal's files have no undecided part of it on disk."""
-        return not (self.is_on_disk and self.state.is_pending)
+        return not (self.on_disk and self.state.is_pending)
 
     @property
     def has_denied_part(self) -> bool:
@@ -465,7 +465,7 @@ def set_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Pro
         InvalidTransition: there is no such transition.
     """
     allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
-    if proposal.is_on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
+    if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
         allowed = True
     if not allowed:
         raise InvalidTransition(
@@ -490,7 +490,7 @@ ON_DISK_WORDS = {
 def describe_proposal_state(proposal: Proposal) -> str:
     """Return the state of a proposal as the user reads it."""
     return describe_partial_state(
-        proposal, (ON_DISK_WORDS if proposal.is_on_disk else {}).get(proposal.state) or describe_state(proposal.state)
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
     )
 
 

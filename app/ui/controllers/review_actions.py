@@ -264,13 +264,13 @@ class ReviewActions:
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Discard several proposals."""
         denied = await self._each(event.each, self._discard)
-        on_disk = [result.proposal.id for result in denied if result.proposal.is_on_disk]
-        others = [result.proposal for result in denied if not result.proposal.is_on_disk]
+        on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
+        others = [result.proposal for result in denied if not result.proposal.on_disk]
         partly = [proposal.id for proposal in others if proposal.is_written_in_part]
         fact = f"what was written of {join_first_items(partly)} stays" if partly else "nothing was written"
         if on_disk:
             fact = f"{join_first_items(on_disk)} taken back off the disk"
-        undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.is_on_disk
+        undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
         said = self._fate(event.each, denied)
@@ -334,7 +334,7 @@ class ReviewActions:
         self.after_decision.cancel()
         result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
-            fact = "taken back off the disk again" if result.proposal.is_on_disk else "denied; nothing was written"
+            fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
             self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
         else:
             self._say_written(result)

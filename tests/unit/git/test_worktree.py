@@ -26,7 +26,7 @@ def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Pat
     before = status(root)
     service = opened(root).service
     proposal, left_out = stage_worktree(opened(root), [], "")
-    assert not left_out and proposal.is_on_disk
+    assert not left_out and proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
         "a.txt": FileOperation.EDIT,
         "bin": FileOperation.EDIT,
@@ -147,7 +147,7 @@ def test_git_diff_of_what_is_on_disk_is_known_for_that(opened: Open, root: Path,
     whole = (root / "a.txt").read_bytes()
     paths = ["a.txt", "gone.txt", "run.sh"]
     proposal = runtime.service.stage_patch(git(root, "diff", *options, "--", *paths, "bin").decode())
-    assert proposal.is_on_disk
+    assert proposal.on_disk
     assert proposal.summary.endswith(", without bin (binary)")
     assert [change.path for change in proposal.files] == paths
     runtime.service.deny(proposal.id)
@@ -171,7 +171,7 @@ def test_a_diff_yet_to_be_applied_is_not_taken_for_one_on_disk(opened: Open, roo
     patch = git(root, "diff", "--", "a.txt", "gone.txt", "run.sh").decode()
     git(root, "reset", "--quiet", "--hard")
     proposal = opened(root).service.stage_patch(patch)
-    assert not proposal.is_on_disk
+    assert not proposal.on_disk
 
 
 def test_the_record_names_the_bytes_that_were_kept_and_those_that_were_taken_back(opened: Open, root: Path) -> None:

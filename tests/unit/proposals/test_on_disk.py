@@ -98,7 +98,7 @@ def site(bench: Make) -> Bench:
 
 def test_an_approval_keeps_it_and_a_denial_takes_it_back_hunk_by_hunk(site: Bench) -> None:
     proposal = stage(site, BEFORE)
-    assert proposal.is_on_disk
+    assert proposal.on_disk
     assert {change.path: change.op for change in proposal.files} == {
         "a.txt": FileOperation.EDIT,
         "bin": FileOperation.EDIT,

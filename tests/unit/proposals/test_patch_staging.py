@@ -81,7 +81,7 @@ def test_a_diff_of_ones_own_work_is_what_is_on_disk(bench: Make, options: tuple[
     (site.root / "run.sh").chmod(0o755)
     patch, tree = own_diff(site, *options), site.tree()
     proposal = site.service.stage_patch(patch)
-    assert proposal.origin.kind is OriginKind.DISK and proposal.is_on_disk
+    assert proposal.origin.kind is OriginKind.DISK and proposal.on_disk
     assert {change.path for change in proposal.files} >= {"a.txt", "new.txt", "gone.txt", "run.sh", "moved.txt"}
     with pytest.raises(NothingStaged, match=f"{proposal.id} already waits"):
         site.service.stage_patch(patch)
@@ -95,7 +95,7 @@ def test_lines_that_are_on_disk_are_not_added_a_second_time(bench: Make) -> None
     repository(site)
     site.put(**{"a.txt": "one\ntwo\ntwo\n"})
     proposal = site.service.stage_patch(own_diff(site, "-U1"))
-    assert proposal.is_on_disk
+    assert proposal.on_disk
     site.service.deny(proposal.id)
     assert site.read("a.txt") == b"one\ntwo\n"
 

@@ -327,18 +327,18 @@ class Play:
                 self.approved.append(proposal.id)
             case "undo" if self.approved:
                 name = self.approved[start % len(self.approved)]
-                if service.get(name).is_on_disk:
+                if service.get(name).on_disk:
                     # What was kept after it would wait beside it.
                     name = self.approved[-1]
                 try:
-                    if service.get(name).is_on_disk and service.get(name).is_denied_in_part:
+                    if service.get(name).on_disk and service.get(name).is_denied_in_part:
                         service.undo(name)
                     service.undo(name)
                 except (UndoConflict, NothingToUndo):
                     return
                 self.approved.remove(name)
                 self.lines.take_back(name)
-                if service.get(name).state.is_pending and not service.get(name).is_on_disk:
+                if service.get(name).state.is_pending and not service.get(name).on_disk:
                     service.deny(name)
             case "commit":
                 self.git = self.disk
