@@ -130,6 +130,12 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Proposals that await a decision."""
+    read: int = 0
+    """Changed lines of them that were on screen."""
+    lines: int = 0
+    """All their changed lines."""
+    minutes: float | None = None
+    """How long the others take to read; None if that is not known or not wanted."""
     context_tokens: int = 0
     context_window: int = 0
     """0 where it is not known."""
@@ -142,6 +148,14 @@ class StatusValues(NamedTuple):
     """The answer that the model waits for."""
     answer_key: str = ""
     """The key that answers it, or leads to where it is answered."""
+
+
+def _reading_words(status: StatusValues) -> str:
+    """Return `read 180 of 410 lines, about 6 min`."""
+    read = f"read {status.read:,} of {plural(status.lines, 'line')}"
+    if status.minutes is None or status.read == status.lines:
+        return read
+    return f"{read}, about {max(1, round(status.minutes))} min"
 
 
 class StatusBar(ClickTargets):
@@ -208,6 +222,8 @@ class StatusBar(ClickTargets):
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
             parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
+        if status.lines:
+            parts.append(LinePart(4, Content.styled(_reading_words(status), _QUIET)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
