@@ -20,15 +20,16 @@ from app.automation.check_results import (
     mark_new_findings,
     parse_findings,
 )
+from app.automation.line_coverage import LineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import Pending
-from app.sandbox.process import ProcessResult, StartFailed, shielded
+from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
-from app.tools.command.command_text import HeadAndTail, PlainText
+from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
 
@@ -83,7 +84,7 @@ async def run_check(
     if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
-    plain, kept = PlainText(), HeadAndTail()
+    plain, kept = PlainTextDecoder(), HeadAndTail()
 
     def take(data: bytes) -> None:
         text = plain.feed(data)
@@ -98,7 +99,7 @@ async def run_check(
             ended = await run.execute(
                 [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
-            await shielded(asyncio.to_thread(leaves, run))
+            await run_shielded(asyncio.to_thread(leaves, run))
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
@@ -179,7 +180,7 @@ class CheckRunner:
     def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         """Return the cached result for these exact bytes, if there is one."""
         known = self._known.get((check, trees.files, read.ids))
-        return known and replace(known, tree=read.after)
+        return known and replace(known, tree=read.after, hunks=trees.hunks)
 
     async def run(
         self,
@@ -218,6 +219,7 @@ class CheckRunner:
                             outcome,
                             seconds=outcome.seconds,
                             tree=read.after,
+                            hunks=trees.hunks,
                         )
                     )
                     before = await self._run_before(check, trees)
@@ -226,13 +228,21 @@ class CheckRunner:
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
             result = CheckResult(
-                check.name, outcome.state, check.when, outcome, before, "", outcome.seconds, read.after
+                check.name,
+                outcome.state,
+                check.when,
+                outcome,
+                before,
+                "",
+                outcome.seconds,
+                read.after,
+                hunks=trees.hunks,
             )
             now = await self.read_trees(trees)
             if now.ids != read.ids:
                 return result.as_outdated(now.after)
             # The names of all files are as many as the workspace has.
-            self._known[check, trees.files, read.ids] = replace(result, tree=None)
+            self._known[check, trees.files, read.ids] = replace(result, tree=None, hunks={})
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             return result
@@ -276,7 +286,15 @@ class CheckRunner:
         self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
     ) -> CheckOutcome:
         files = files_for_check(check, trees.files) or ()
-        return await run_check(self._sandbox(), self._root, check, trees.after, files, progress)
+        coverage: LineCoverage | None = None
+
+        def leave(run: SandboxRun) -> None:
+            nonlocal coverage
+            coverage = read_coverage(run, check.coverage, trees, self._root)
+
+        outcome = await run_check(self._sandbox(), self._root, check, trees.after, files, progress, leave)
+        ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
+        return replace(outcome, coverage=coverage) if ended else outcome
 
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
         files = files_for_check(check, trees.old_files)

@@ -9,13 +9,20 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState
 from app.automation.check_runner import files_for_check
 from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
+from app.cli.json_documents import (
+    CheckDocument,
+    CheckResultLine,
+    CoverageLine,
+    FindingLine,
+    ProposalLine,
+    UncoveredLine,
+)
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import CheckFact
-from app.proposals.values.models import Proposal, ProposalState, state_words
+from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace
@@ -27,7 +34,7 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a waiting proposal; return 1 if one of them fails."""
     proposal = checkable_proposal(runtime, arguments.id)
-    trees = runtime.service.check_trees(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
+    trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
         each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
     ]
@@ -65,7 +72,7 @@ def check_before_writing(
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
         return ()
-    trees = runtime.service.check_trees(proposal.id, hunks)
+    trees = runtime.service.versions_to_check(proposal.id, hunks)
     wanted = [each for each in wanted if files_for_check(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
@@ -76,7 +83,7 @@ def check_before_writing(
 
 def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage `[[check]]` tables for the tools that the workspace uses."""
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
@@ -101,7 +108,7 @@ def checkable_proposal(runtime: OpenWorkspace, name: str) -> Proposal:
     proposal = runtime.service.get(name)
     if not proposal.state.is_pending:
         raise NotPending(
-            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
+            f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to check before it is decided."
         )
     if proposal.state is ProposalState.STALE:
         raise StaleProposal(
@@ -156,6 +163,14 @@ def _print(result: CheckResult) -> None:
             print_line(f"    {line}")
 
 
+def _coverage(result: CheckResult) -> CoverageLine | None:
+    if result.outcome is None or (coverage := result.outcome.coverage) is None:
+        return None
+    missed = [UncoveredLine(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
+    ran = sum(map(len, coverage.ran.values()))
+    return CoverageLine(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
+
+
 def _line(result: CheckResult) -> CheckResultLine:
     outcome, before = result.outcome or CheckOutcome(result.state), result.before
     return CheckResultLine(
@@ -172,5 +187,6 @@ def _line(result: CheckResult) -> CheckResultLine:
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
         findings=[FindingLine.model_validate(each) for each in outcome.findings],
+        coverage=_coverage(result),
         output=outcome.output,
     )

@@ -31,6 +31,7 @@ from app.ui.themes.first_theme import STANDARD, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
+from widgets.common.workbench_bars import ReadingGrew
 
 if TYPE_CHECKING:
     from app.agent.session import Session
@@ -250,9 +251,10 @@ class SignoffApp(FittedApp):
         if self.workbench.session_status.asks:
             self.draw_status()
 
+    @on(ReadingGrew)
     def draw_status(self) -> None:
         """Bring the status bar up to date."""
-        from app.ui.status import ReadingStatus, status_of
+        from app.ui.status import status_of
         from app.ui.terminal.attention import window_title
 
         bench, side = self.workbench, self.controllers.review
@@ -261,7 +263,7 @@ class SignoffApp(FittedApp):
             self.current,
             self.controllers.runtime.workspace.root,
             bench.waiting,
-            side.reading.status if side is not None else ReadingStatus(),
+            side.reading.status if side is not None else None,
             in_review=bench.in_review,
             in_composer=bench.in_composer,
         )

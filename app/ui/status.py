@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import (
     ConfirmationRequested,
@@ -16,7 +16,7 @@ from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, Tur
 from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch
-from widgets.common.workbench_bars import StatusValues
+from widgets.common.workbench_bars import ReadingStatus, StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -30,23 +30,12 @@ _WORDS = {
 }
 
 
-class ReadingStatus(NamedTuple):
-    """How much of what waits was read."""
-
-    read: int = 0
-    """Changed lines."""
-    lines: int = 0
-    """All of them."""
-    minutes: float | None = None
-    """For the rest, at the user's own pace; None if that is not known or not wanted."""
-
-
 def status_of(
     settings: "Settings",
     current: CurrentSession,
     root: Path,
     waiting: int,
-    reading: ReadingStatus,
+    reading: ReadingStatus | None,
     *,
     in_review: bool,
     in_composer: bool,
@@ -58,13 +47,13 @@ def status_of(
         current: the session, once there is one.
         root: of the workspace.
         waiting: proposals that await a decision.
-        reading: how much of them was read.
+        reading: how much of them was read; None while nothing is listed.
         in_review: keys go to the review.
         in_composer: keys go to the composer.
     """
     here, session = current_branch(root), current.current
     if session is None:
-        return StatusValues(model=settings.model, waiting=waiting, branch=here, **reading._asdict())
+        return StatusValues(model=settings.model, waiting=waiting, branch=here, reading=reading or ReadingStatus())
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.confirmations.open_requests:
@@ -81,7 +70,7 @@ def status_of(
         plan=session.settings.plan,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
-        **reading._asdict(),
+        reading=reading or ReadingStatus(),
         context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
         spent=session.spent.total,

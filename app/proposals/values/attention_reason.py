@@ -37,6 +37,8 @@ class ReasonKind(StrEnum):
     DELETED = "deleted"
     UNHELD = "unheld"
     """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
+    UNCOVERED = "uncovered"
+    """Changed lines that no test runs, by the coverage report of a check: known only while it is reviewed."""
     UNASKED = "unasked"
     LOCK = "lock"
     GENERATED = "generated"
@@ -78,7 +80,7 @@ class Reason(FrozenModel):
 
 def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """Return the finding, for one file or several together, as a clause without a subject."""
-    named = first_names(names)
+    named = join_first_names(names)
     what = "the file" if files == 1 else plural(files, "file")
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
@@ -98,13 +100,14 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
         ReasonKind.INEXACT: f"was not found exactly in {what}",
         ReasonKind.DELETED: f"deletes {what}",
         ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
+        ReasonKind.UNCOVERED: f"has {plural(count, 'changed line')} that no test runs",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",
     }[kind]
 
 
-def first_names(names: Sequence[str]) -> str:
+def join_first_names(names: Sequence[str]) -> str:
     """Return the first few names as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"

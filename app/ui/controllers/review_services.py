@@ -14,8 +14,8 @@ from app.review.note_store import KeptChecks
 from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
-from app.ui.status import ReadingStatus
 from widgets.chat.markdown.markdown_document import preload
+from widgets.common.workbench_bars import ReadingStatus
 from widgets.review import review_messages
 from widgets.review.review import Review
 
@@ -108,7 +108,7 @@ class ReviewChecks:
             self.following = CheckFollower(
                 self._runtime.checks,
                 self._configured,
-                self._runtime.service.check_trees,
+                self._runtime.service.versions_to_check,
                 self._chosen,
                 self._publish,
             )
@@ -227,21 +227,27 @@ class ReadingProgress:
         if self._runtime.settings.reading.pace and not self._pace.is_known:
             kept = await asyncio.to_thread(self._runtime.sessions.setting, _PACE)
             self._pace.restore(kept or "")
-        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading.seen()))
+        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading_store.seen_lines()))
 
-    async def save_soon(self) -> None:
-        """Save the seen lines at the next pause. Raises StorageError."""
-        if not self._is_due:
-            self._is_due = True
-            await asyncio.sleep(_PAUSE)
-            await self.flush()
+    async def save_soon(self) -> bool:
+        """Save the seen lines at the next pause, unless another call does; return whether it was this one.
+
+        Raises:
+            StorageError: they can't be saved.
+        """
+        if self._is_due:
+            return False
+        self._is_due = True
+        await asyncio.sleep(_PAUSE)
+        await self.flush()
+        return True
 
     async def flush(self) -> None:
         """Save the seen lines at once; raises StorageError."""
         async with self._saving:
             self._is_due = False
             if new := self._review.state.looked_at.take_new():
-                await asyncio.to_thread(lambda: self._runtime.reading.add(new))
+                await asyncio.to_thread(lambda: self._runtime.reading_store.add_seen(new))
                 if self._runtime.settings.reading.pace:
                     self._pace.note(self._review.state.looked_at.lines_read, time.monotonic())
                     await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored)
