@@ -3,12 +3,15 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import NamedTuple
 
+from app.automation.line_coverage import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
+from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import CheckFact
 from app.text.plural import plural
 
@@ -25,6 +28,8 @@ _COUNTS = (
     (re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE), "failed"),
 )
 """As pytest, jest, cargo and go say it; ruff, mypy and eslint; unittest."""
+_PLACES = 4
+"""Lines that the record names of those that were not run."""
 _SUMMARY_LINES = 12
 """Lines at the end in which a tool sums up."""
 
@@ -119,6 +124,8 @@ class CheckOutcome:
     """How many things failed, where the tool says so, and what it calls them."""
     reason: str = ""
     """Why it could not be run."""
+    coverage: LineCoverage | None = None
+    """Which of the changed lines it reached, if it wrote that down."""
 
     @property
     def failure_count(self) -> int | None:
@@ -136,6 +143,18 @@ class CheckOutcome:
             number, noun = self.failures
             return plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
         return plural(len(self.findings), "finding") if self.findings else f"exit {self.code}"
+
+
+class CheckedLine(NamedTuple):
+    """A changed line that a coverage report names."""
+
+    path: str
+    line: int
+    """From 1, in the file as it was checked."""
+    hunk: str
+    """The id of its hunk."""
+    offset: int
+    """Lines below the first of the hunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +176,8 @@ class CheckResult:
     """The exact content of the workspace on which it was obtained; None until it has ended."""
     stale: str = ""
     """Why it says nothing of what an approval would leave: `before b.py changed`; empty while it does."""
+    hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """`WorkspaceVersions.hunks` of the versions that were checked."""
 
     @property
     def is_current(self) -> bool:
@@ -171,7 +192,30 @@ class CheckResult:
     def as_fact(self) -> CheckFact:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
-        return CheckFact(name=self.name, state=self.state, words=self.summary, tree=tree, stale=self.stale)
+        words = self.summary
+        if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
+            more = f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
+            words += f"; not run: {', '.join(missed[:_PLACES])}{more}"
+        return CheckFact(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
+
+    def changed_lines(self, *, is_run: bool) -> Iterator[CheckedLine]:
+        """Yield the changed lines that its run reached, or those that it did not; none of an outdated result."""
+        coverage = self.outcome.coverage if self.outcome is not None and not self.stale else None
+        if coverage is None:
+            return
+        for path, numbers in sorted((coverage.ran if is_run else coverage.missed).items()):
+            for hunk in self.hunks.get(path, ()):
+                yield from (
+                    CheckedLine(path, hunk.start + offset + 1, hunk.id, offset)
+                    for offset in range(hunk.length)
+                    if hunk.start + offset in numbers
+                )
+
+    @property
+    def has_coverage_gap(self) -> bool:
+        """Return whether there are changed lines that its run did not reach, or cannot be told."""
+        coverage = self.outcome.coverage if self.outcome is not None else None
+        return coverage is not None and bool(coverage.missed or coverage.problem)
 
     @property
     def has_new_failure(self) -> bool:
@@ -187,11 +231,14 @@ class CheckResult:
 
     @property
     def summary(self) -> str:
-        """Return the result in few words: `3 failed, 0 before`; with the reason if it is outdated."""
-        return f"{self._words}, {self.stale}" if self.stale else self._words
+        """Return the result in few words: `3 failed, 0 before, 4 of 6 changed lines run`; with the reason if it is
+        outdated."""
+        coverage = self.outcome.coverage if self.outcome is not None else None
+        return ", ".join(filter(None, (self.verdict, coverage.words if coverage is not None else "", self.stale)))
 
     @property
-    def _words(self) -> str:
+    def verdict(self) -> str:
+        """Return the result without its coverage: `3 failed, 0 before`."""
         outcome = self.outcome
         if outcome is None:
             return "ended by you" if self.state is CheckState.CANCELLED else ""
@@ -251,6 +298,22 @@ class ProposalChecks:
         return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
 
     @property
+    def uncovered(self) -> tuple[CheckedLine, ...]:
+        """Return the changed lines that coverage reports name and no check's run reached."""
+        return tuple(dict.fromkeys(self._uncovered()))
+
+    @property
+    def has_uncovered(self) -> bool:
+        """Return whether there are changed lines that no check's run reached."""
+        return next(self._uncovered(), None) is not None
+
+    def _uncovered(self) -> Iterator[CheckedLine]:
+        measured = [one for one in self.results if one.outcome is not None and one.outcome.coverage is not None]
+        # One check reports a line only once.
+        ran = {line for one in measured for line in one.changed_lines(is_run=True)} if len(measured) > 1 else ()
+        yield from (line for one in measured for line in one.changed_lines(is_run=False) if line not in ran)
+
+    @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:
         """Return the findings in the shown files, each with the name of its check."""
         return tuple(
@@ -264,6 +327,16 @@ class ProposalChecks:
 _MOST = 4_000
 """Characters of one check's output."""
 _FINDINGS = 30
+
+
+def uncovered_as_feedback(checked: ProposalChecks) -> str:
+    """Return the changed lines that no test runs as feedback that the user sends; empty if there are none."""
+    lines = [f"{one.path}:{one.line}" for one in checked.uncovered]
+    if not lines:
+        return ""
+    more = [f"and {len(lines) - _FINDINGS} more"] if len(lines) > _FINDINGS else []
+    head = f"No test runs {plural(len(lines), 'changed line')}. Test what they do, or leave them out."
+    return "\n".join((head, *lines[:_FINDINGS], *more))
 
 
 def findings_as_feedback(checked: ProposalChecks) -> str:
@@ -288,7 +361,7 @@ def format_failures_for_model(results: Iterable[CheckResult]) -> str:
 def _finding_text(result: CheckResult) -> str:
     """Return the failure of a check: its summary, the new findings, and its output in a fenced block."""
     assert result.outcome is not None
-    head = f"The check {result.name} fails on this proposal: {result.summary}."
+    head = f"The check {result.name} fails on this proposal: {result.verdict}."
     places = [f"{one.path}:{one.line}: {one.text}" for one in result.outcome.findings if one.new]
     lines = places[:_FINDINGS]
     if len(places) > _FINDINGS:

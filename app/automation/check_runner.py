@@ -20,6 +20,7 @@ from app.automation.check_results import (
     mark_new_findings,
     parse_findings,
 )
+from app.automation.line_coverage import LineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
@@ -179,7 +180,7 @@ class CheckRunner:
     def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         """Return the cached result for these exact bytes, if there is one."""
         known = self._known.get((check, trees.files, read.ids))
-        return known and replace(known, tree=read.after)
+        return known and replace(known, tree=read.after, hunks=trees.hunks)
 
     async def run(
         self,
@@ -218,6 +219,7 @@ class CheckRunner:
                             outcome,
                             seconds=outcome.seconds,
                             tree=read.after,
+                            hunks=trees.hunks,
                         )
                     )
                     before = await self._run_before(check, trees)
@@ -226,13 +228,21 @@ class CheckRunner:
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
             result = CheckResult(
-                check.name, outcome.state, check.when, outcome, before, "", outcome.seconds, read.after
+                check.name,
+                outcome.state,
+                check.when,
+                outcome,
+                before,
+                "",
+                outcome.seconds,
+                read.after,
+                hunks=trees.hunks,
             )
             now = await self.read_trees(trees)
             if now.ids != read.ids:
                 return result.as_outdated(now.after)
             # The names of all files are as many as the workspace has.
-            self._known[check, trees.files, read.ids] = replace(result, tree=None)
+            self._known[check, trees.files, read.ids] = replace(result, tree=None, hunks={})
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             return result
@@ -276,7 +286,15 @@ class CheckRunner:
         self, check: CheckTable, trees: WorkspaceVersions, progress: Callable[[str], None]
     ) -> CheckOutcome:
         files = files_for_check(check, trees.files) or ()
-        return await run_check(self._sandbox(), self._root, check, trees.after, files, progress)
+        coverage: LineCoverage | None = None
+
+        def leave(run: SandboxRun) -> None:
+            nonlocal coverage
+            coverage = read_coverage(run, check.coverage, trees, self._root)
+
+        outcome = await run_check(self._sandbox(), self._root, check, trees.after, files, progress, leave)
+        ended = outcome.state in (CheckState.PASSED, CheckState.FAILED)
+        return replace(outcome, coverage=coverage) if ended else outcome
 
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
         files = files_for_check(check, trees.old_files)

@@ -9,7 +9,14 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState
 from app.automation.check_runner import files_for_check
 from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import CheckDocument, CheckResultLine, FindingLine, ProposalLine
+from app.cli.json_documents import (
+    CheckDocument,
+    CheckResultLine,
+    CoverageLine,
+    FindingLine,
+    ProposalLine,
+    UncoveredLine,
+)
 from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
@@ -156,6 +163,14 @@ def _print(result: CheckResult) -> None:
             print_line(f"    {line}")
 
 
+def _coverage(result: CheckResult) -> CoverageLine | None:
+    if result.outcome is None or (coverage := result.outcome.coverage) is None:
+        return None
+    missed = [UncoveredLine(path=one.path, line=one.line) for one in result.changed_lines(is_run=False)]
+    ran = sum(map(len, coverage.ran.values()))
+    return CoverageLine(report=coverage.report, ran=ran, missed=missed, problem=coverage.problem)
+
+
 def _line(result: CheckResult) -> CheckResultLine:
     outcome, before = result.outcome or CheckOutcome(result.state), result.before
     return CheckResultLine(
@@ -172,5 +187,6 @@ def _line(result: CheckResult) -> CheckResultLine:
         tree="" if result.tree is None else result.tree.id,
         stale=result.stale,
         findings=[FindingLine.model_validate(each) for each in outcome.findings],
+        coverage=_coverage(result),
         output=outcome.output,
     )

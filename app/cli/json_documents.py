@@ -634,6 +634,26 @@ class FindingLine(JsonDocument):
     """False if it is said of the workspace without the proposal, too."""
 
 
+class UncoveredLine(JsonDocument):
+    """A changed line that the run of a check did not reach."""
+
+    path: str
+    line: int
+    """From 1, in the file as the proposal has it."""
+
+
+class CoverageLine(JsonDocument):
+    """The coverage of the changed lines, from the report that a check wrote."""
+
+    report: str
+    """Its path."""
+    ran: int
+    """How many of the changed lines that it names were run."""
+    missed: list[UncoveredLine]
+    problem: str
+    """Why it says nothing, or not all."""
+
+
 class CheckResultLine(JsonDocument):
     """One check of `signoff check --json`."""
 
@@ -657,6 +677,8 @@ class CheckResultLine(JsonDocument):
     stale: str
     """Why that is not what an approval would leave now; empty if it is."""
     findings: list[FindingLine]
+    coverage: CoverageLine | None
+    """null where its run wrote no report."""
     output: str
 
 

@@ -206,6 +206,7 @@ class PlainReview:
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
+        walk.take_found_reasons(self.state)
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 

@@ -93,6 +93,12 @@ def _as_tuple(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
 
 
+def _validate_report(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ValueError("the report is a path in the workspace, without ..")
+    return path
+
+
 class CheckTable(BaseModel):
     """A command that checks a proposal: one `[[check]]` table."""
 
@@ -113,6 +119,9 @@ class CheckTable(BaseModel):
     """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
     evidence: bool = False
     """Whether it runs by itself without each hunk, too, once it has passed: what notices if the hunk is missing."""
+    coverage: Annotated[str, Field(min_length=1), AfterValidator(_validate_report)] = "auto"
+    """The report that its run writes (Cobertura's or JaCoCo's XML, lcov), which tells the changed lines that no test
+    runs: a path in the workspace; `auto` for the usual names, `off` for none."""
 
 
 def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.review.found_reasons import has_found_reason, with_found_reasons
 from app.review.hunk_lines import hunk_place
 from app.review.plain_lines import checks_in_few_words
 from app.review.review_state import ReviewState
@@ -33,6 +34,13 @@ class HunkWalk:
     def of(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
+
+    def take_found_reasons(self, state: ReviewState) -> None:
+        """Put the files first that checks or tests give a reason to look at, with the reason."""
+        checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
+        self.diffs = sorted(
+            with_found_reasons(self.diffs, checked, found), key=lambda diff: not has_found_reason(diff)
+        )
 
     def keep_answers(self, before: "HunkWalk") -> None:
         """Take over the answers to hunks of files whose base is still the same."""

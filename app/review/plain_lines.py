@@ -6,6 +6,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
+from app.review.found_reasons import uncovered_lines
 from app.review.hunk_lines import lines_of
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved, state_words
@@ -13,6 +14,8 @@ from app.text.plural import plural
 
 _CONTEXT = 3
 """Unchanged lines above and below a hunk."""
+_NAMED_LINES = 10
+"""Lines of a hunk that are named of those that no test runs."""
 _NO_NEWLINE = "\\ No newline at the end"
 
 
@@ -110,6 +113,12 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
         yield f"Without it: {mark.words}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
+    missed = [line + 1 for line in uncovered_lines(diff) if line in lines_of(hunk, "new")]
+    if missed:
+        more = f" and {len(missed) - _NAMED_LINES} more" if len(missed) > _NAMED_LINES else ""
+        verb = "are" if len(missed) > 1 else "is"
+        named = ", ".join(map(str, missed[:_NAMED_LINES]))
+        yield f"Reason: {plural(len(missed), 'changed line')} {verb} run by no test (line {named}{more})."
     checked = state.checks.get(proposal.id)
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in lines_of(hunk, "new"):

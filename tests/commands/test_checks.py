@@ -224,6 +224,24 @@ def test_a_check_can_be_run_on_some_hunks(runtime: OpenWorkspace, capsys: pytest
     assert (line["state"], line["stale"], len(line["tree"])) == ("passed", "", 64)
 
 
+def test_coverage_of_the_changed_lines_is_in_the_document(
+    root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = "printf 'SF:a.txt\\nDA:1,0\\n' > lcov.info"
+    (root / ".signoff.toml").write_text(f'[[check]]\nname = "tests"\nrun = "{run}"\n')
+    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    runtime.reload()
+    assert run_checks(runtime, asked(as_json=True)) is ExitCode.DONE
+    (said,) = json.loads(capsys.readouterr().out)["checks"]
+    assert said["coverage"] == {
+        "report": "lcov.info",
+        "ran": 0,
+        "missed": [{"path": "a.txt", "line": 1}],
+        "problem": "",
+    }
+    assert said["words"].endswith("0 of 1 changed line run")
+
+
 def evidence_of(**more: object) -> argparse.Namespace:
     values = {"id": "P2", "hunks": None, "only": None, "seconds": None, "json": True, **more}
     return argparse.Namespace(**values)

@@ -315,3 +315,18 @@ def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) ->
         chat.answer("\n> ", "/quit")
         assert chat.terminal.wait_for_exit() == 0
         assert b"\x1b" not in chat.terminal.raw
+
+
+@pytest.mark.layer
+def test_lines_that_no_test_runs_are_a_reason_at_their_hunk(processes: Forking, folder: Path) -> None:
+    report = "printf 'SF:a.txt\\nDA:2,1\\nDA:3,0\\nDA:10,1\\n' > lcov.info"
+    (folder.parent / "home/config").mkdir(parents=True)
+    (folder.parent / "home/config/config.toml").write_text(f'[[check]]\nname = "tests"\nrun = {json.dumps(report)}\n')
+    run(folder, "stage", stdin=TWO_HUNKS)
+    with plain(processes, folder, "review", "--plain") as review:
+        first = review.answer(AT_HUNK, "j")
+        second = review.answer(AT_HUNK, "x")
+    assert "Check tests passed: " in first and "2 of 3 changed lines run." in first
+    assert "+two and a half\n" in first
+    assert "Reason: 1 changed line is run by no test (line 3).\n" in first
+    assert "run by no test" not in second

@@ -23,6 +23,9 @@ RIGHT_SIDE = 1 << 20
 BEFORE_EDGE, BEYOND_EDGE = "←", "→"
 """Stand in the first or last cell of a line that goes on there."""
 
+UNCOVERED = "!"
+"""Stands before the sign of a line that no test runs."""
+
 _CONTINUED = " ↳ "
 """Stands in the place of the sign where a wrapped line goes on."""
 
@@ -45,7 +48,7 @@ class CodeStyle(NamedTuple):
     kind: str
     """`added`, `removed`, `moved`, or empty for context."""
     sign: str
-    """Three cells: a mark for what is moved or differs in whitespace alone, + or -, and a space."""
+    """Three cells: a mark for what no test runs, is moved or differs in whitespace alone, + or -, and a space."""
     words: Sequence[tuple[int, int]]
     """Changed characters of the source."""
     dim: bool
@@ -142,13 +145,15 @@ class CodePainter:
             return [Segment("╱" * (self.scene.digits + 3 + self.scene.code_width), filler)]
         looks = self._looks(row, side, number)
         tinted = looks.kind and not looks.dim
-        gutter = ("diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter", *cursor)
+        gutter = ["diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter"]
+        if looks.sign.startswith(UNCOVERED):
+            gutter.append("diff--uncovered")
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
         line = self.scene.drawn(row, side, number)
         sign = looks.sign if not part else _CONTINUED if part < len(line.starts) else "   "
         code = self._code(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, looks)
-        numbers_and_sign = Segment(f"{label}{sign}", self.style(gutter))
+        numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
         if offsets:
             numbers_and_sign = _before(numbers_and_sign, RIGHT_SIDE if self.scene.split and side == "new" else 0, y)
         return [numbers_and_sign, *code]
@@ -159,9 +164,11 @@ class CodePainter:
         dim = self.scene.left_out_row(row)
         words, spaces = self.scene.marks.words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
+        line = SourceLine(row.file, side, number)
+        if line in self.scene.marks.uncovered:
+            return CodeStyle(kind, f"{UNCOVERED}{sign} ", words, dim)
         if spaces:
             return CodeStyle(kind, f"␣{sign} ", words, dim)
-        line = SourceLine(row.file, side, number)
         if line in self.scene.marks.moved:
             since = self.scene.marks.words_since_moved(line)
             return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)

@@ -25,6 +25,7 @@ COMPONENTS: Final = {
     "diff--gutter-added",
     "diff--gutter-removed",
     "diff--gutter-moved",
+    "diff--uncovered",
     "diff--state",
     "diff--state-out",
     "diff--state-done",
@@ -96,6 +97,7 @@ DiffView {
     & > .diff--gutter-added { color: $diff-added-color; background: $diff-added-background; }
     & > .diff--gutter-removed { color: $diff-removed-color; background: $diff-removed-background; }
     & > .diff--gutter-moved { color: $diff-moved-color; background: $diff-moved-background; }
+    & > .diff--uncovered { color: $text-warning; text-style: bold; }
     & > .diff--state { color: $text-accent; text-style: bold; }
     & > .diff--state-out { color: $foreground 50%; }
     & > .diff--state-done { color: $diff-added-color; text-style: bold; }
@@ -157,6 +159,7 @@ DiffView {
         & > .diff--match-current { text-style: bold underline; }
         & > .diff--unsafe { background: ansi_yellow; color: ansi_black; }
         & > .diff--finding, & > .diff--finding-bar { background: transparent; color: ansi_red; }
+        & > .diff--uncovered { color: ansi_yellow; }
         & > .diff--unheld, & > .diff--unheld-bar { background: transparent; color: ansi_yellow; }
     }
 }

@@ -16,6 +16,7 @@ from app.proposals.text.line_comparison import (
     pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
+from app.review.found_reasons import uncovered_lines
 from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
@@ -238,6 +239,10 @@ class LineMarks:
         self.moved: Moved = {}
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
+        self.uncovered = frozenset(
+            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_lines(diff)
+        )
+        """Lines that no test runs."""
 
     def show_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
         """Show only these parts of some hunks as changed; a line is compared with one of its own part."""

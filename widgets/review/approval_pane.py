@@ -354,7 +354,7 @@ class ApprovalPane(Column):
         checked = state.checks.get(proposal)
         if checked is None or checked.why_not or checked.new_failures or checked.is_running:
             return None
-        if any(result.stale for result in checked.results):
+        if any(result.stale or result.has_coverage_gap for result in checked.results):
             return None
         most = min(width // _CHECKS_SHARE, _CHECKS_CELLS)
         lines = check_lines(state, proposal, key, most, keys=False)

@@ -6,7 +6,6 @@ from textual.content import Content
 
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import line_of
@@ -77,22 +76,3 @@ def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -
                 line = SourceLine(file, *line_of(hunk, 0))
                 marks.append(Comment(line, mark.words, _KINDS.get(mark.verdict, "untold")))
     return marks
-
-
-def with_unheld(diffs: Sequence[FileDiff], found: ProposalEvidence | None) -> list[FileDiff]:
-    """Return the diffs with a reason for attention in each file that has hunks which nothing notices."""
-    ids = frozenset(found.unheld_hunks) if found is not None else frozenset()
-    marked = []
-    for diff in diffs:
-        reasons = [reason for reason in diff.reasons if reason.kind is not ReasonKind.UNHELD]
-        places = [
-            LineReference(hunk=hunk.id, side=line_of(hunk, 0)[0], offset=0)
-            for hunk in diff.change.hunks
-            if hunk.id in ids
-        ]
-        if places:
-            path, count = diff.change.path, len(places)
-            reasons.append(Reason(kind=ReasonKind.UNHELD, path=path, count=count, places=tuple(places)))
-        changed = len(reasons) != len(diff.reasons) or bool(places)
-        marked.append(diff.model_copy(update={"reasons": tuple(reasons)}) if changed else diff)
-    return marked

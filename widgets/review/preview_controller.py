@@ -6,12 +6,12 @@ from typing import Literal
 from textual.content import Content
 
 from app.proposals.risk.edited_file import sort_by_path
-from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import FileChange, FileDiff, Proposal
+from app.review.found_reasons import has_found_reason, with_found_reasons
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import pending_among
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.evidence_words import placed_evidence, with_unheld
+from widgets.review.evidence_words import placed_evidence
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
 from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
@@ -96,11 +96,11 @@ class PreviewController:
 
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
-        diffs = with_unheld(diffs, state.evidence.get(proposal.id))
+        diffs = with_found_reasons(diffs, state.checks.get(proposal.id), state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
         by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
         if not self.by_path:
-            by_need.sort(key=lambda diff: not any(one.kind is ReasonKind.UNHELD for one in diff.reasons))
+            by_need.sort(key=lambda diff: not has_found_reason(diff))
         self.diffs = tuple(by_need)
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
@@ -160,15 +160,17 @@ class PreviewController:
             self._pane.set_findings([*found, *placed_evidence(state.evidence.get(state.current), diffs)])
 
     def show_reasons(self) -> None:
-        """Mark the files with hunks that nothing notices; none moves while it is read."""
-        proposal = self._diffs_of
-        if proposal is None or self.comparing or self._state.proposal != proposal:
+        """Mark the files with hunks that nothing notices, and the lines that no test runs; no file moves while it is
+        read."""
+        proposal, state = self._diffs_of, self._state
+        if proposal is None or self.comparing or state.proposal != proposal:
             return
-        marked = tuple(with_unheld(self.diffs, self._state.evidence.get(proposal.id)))
+        checked, found = state.checks.get(proposal.id), state.evidence.get(proposal.id)
+        marked = tuple(with_found_reasons(self.diffs, checked, found))
         if marked != self.diffs:
             self.diffs = marked
-            seen = self._state.looked_at.seen_lines(proposal)
-            self._view.show(proposal, marked, extra=top_notes(self._state, proposal, self._words), seen=seen)
+            seen = state.looked_at.seen_lines(proposal)
+            self._view.show(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
             self.show_choice()
 
     def restore_drafts(self, key: str) -> None:

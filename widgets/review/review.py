@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.widgets import Static
 
-from app.automation.check_results import ProposalChecks, findings_as_feedback
+from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_as_feedback
 from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
 from app.automation.reproduction import Reproduction
 from app.conversation.events import ThreadAnchor
@@ -203,6 +203,7 @@ class Review(Column):
         self.state.checks[checked.proposal] = checked
         if checked.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
+            self.preview.show_reasons()
             self.draw()
 
     def set_evidence(self, found: ProposalEvidence) -> None:
@@ -583,7 +584,8 @@ class Review(Column):
     def action_send_findings(self) -> None:
         """Deny the proposal with the findings of the checks as feedback; the model continues.
 
-        Hunks that nothing notices are no fault yet: with them, the words are a draft that the user sends or not.
+        Hunks that nothing notices and lines that no test runs are no fault yet: with them, the words are a draft that
+        the user sends or not.
         """
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
@@ -593,8 +595,10 @@ class Review(Column):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
-        if found is not None and (unheld := unheld_hunks_as_feedback(found, self.preview.diffs)):
-            self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld))))
+        unheld = unheld_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
+        uncovered = uncovered_as_feedback(checked) if checked is not None and not red else ""
+        if unheld or uncovered:
+            self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
         elif red:
             self.deciding.deny_with(proposal, red)
 

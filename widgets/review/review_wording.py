@@ -466,6 +466,8 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
         chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
     if keys and checked.new_failures:
         chips.append(chip(key, "send_findings", "send", "$primary"))
+    elif keys and checked.has_uncovered:
+        chips.append(chip(key, "send_findings", "as feedback", "$foreground 40%"))
     if keys and any(one.outcome is not None for one in results):
         chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
     full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
@@ -496,7 +498,7 @@ def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
             words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
         case CheckState.WAITING:
             words = "waits"
-        case CheckState.PASSED if brief:
+        case CheckState.PASSED if brief and not result.has_coverage_gap:
             words = ""
         case _:
             words = result.summary

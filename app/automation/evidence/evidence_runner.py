@@ -14,8 +14,8 @@ from app.automation.check_runner import CheckRunner, all_tests_argument, files_f
 from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
-from app.automation.evidence.report_xml import MOST_XML
 from app.automation.evidence.suite_outcome import REPORT, SuiteOutcome, read_suite_outcome
+from app.automation.report_xml import MOST_XML
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable

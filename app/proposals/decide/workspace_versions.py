@@ -1,19 +1,30 @@
 """The two versions of the workspace that a check compares: with a proposal approved, and without it."""
 
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.overlay.overlay import Contents, pending_files
+from app.proposals.overlay.overlay import Contents, pending_files, same_version
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
+from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileChange, FileVersion, Proposal
 from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import Leaf, Pending
+
+
+class CheckedHunk(NamedTuple):
+    """The new lines of a hunk in a file that is checked; hunks that were left out move them."""
+
+    id: str
+    start: int
+    """Its first line in the checked file, from 0."""
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,8 @@ class WorkspaceVersions:
     """Of what the proposal changes, the files that there are after it."""
     old_files: tuple[str, ...]
     """And those that there are before it."""
+    hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict)
+    """The chosen hunks by path, of the files that hold exactly what the diff shows of them."""
 
 
 def proposal_trees(
@@ -49,7 +62,16 @@ def proposal_trees(
     choice = decision_outcomes.choose_files(proposal, hunks)
     changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
     if proposal.on_disk:
-        return _trees_of_disk(contents, changes)
+        on_disk = {change.path: found for change in changes if (found := filesystem.read(change.path)) is not None}
+        every = {hunk.id for change in changes for hunk in change.hunks}
+        return replace(
+            _trees_of_disk(contents, changes),
+            hunks={
+                change.path: _checked_hunks(change, every)
+                for change in changes
+                if change.path in on_disk and same_version(on_disk[change.path].version, change.result)
+            },
+        )
     try:
         written = decision_outcomes.approve(contents, filesystem, proposal, choice, {}).transitions
         before: Pending = {}
@@ -67,7 +89,24 @@ def proposal_trees(
         before=before,
         files=tuple(change.path for change in changes if after.get(change.path, change.result) is not None),
         old_files=tuple(change.old_path or change.path for change in changes if change.base is not None),
+        hunks={
+            change.path: _checked_hunks(change, choice.hunks)
+            for change in changes
+            if (leaf := after.get(change.path)) is not None
+            and (shown := decision_outcomes.approved_content(contents, change, choice)) is not None
+            and leaf == _leaf(contents, shown)
+        },
     )
+
+
+def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunk, ...]:
+    """Return the chosen hunks of a file that holds the base with just these applied."""
+    found, moved_by = [], 0
+    for hunk in decision_outcomes.pending_hunks(change):
+        if hunk.id in chosen and has_effect(hunk):
+            found.append(CheckedHunk(hunk.id, hunk.old_start + moved_by, hunk.new_count))
+            moved_by += hunk.new_count - hunk.old_count
+    return tuple(found)
 
 
 def tree_with(

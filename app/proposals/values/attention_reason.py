@@ -37,6 +37,8 @@ class ReasonKind(StrEnum):
     DELETED = "deleted"
     UNHELD = "unheld"
     """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
+    UNCOVERED = "uncovered"
+    """Changed lines that no test runs, by the coverage report of a check: known only while it is reviewed."""
     UNASKED = "unasked"
     LOCK = "lock"
     GENERATED = "generated"
@@ -98,6 +100,7 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
         ReasonKind.INEXACT: f"was not found exactly in {what}",
         ReasonKind.DELETED: f"deletes {what}",
         ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
+        ReasonKind.UNCOVERED: f"has {plural(count, 'changed line')} that no test runs",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",

@@ -1,6 +1,6 @@
 """Reads the XML that tools write about tests and coverage: bounded, and without entities of its own."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from xml.parsers import expat
 
 MOST_XML = 32 << 20
@@ -12,10 +12,13 @@ class ReportError(ValueError):
     """A report cannot be read; the message says why."""
 
 
-def iterate_xml_elements(data: bytes) -> Iterator[tuple[str, Mapping[str, str]]]:
+def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[tuple[str, Mapping[str, str]]]:
     """Yield the name and the attributes of each element in a document, as it begins.
 
     A document that declares entities is refused: it could grow without end. No other file is ever read for it.
+
+    Args:
+        texts: Names of elements that are yielded as they end, with their text as the only attribute, `text`.
 
     Raises:
         ReportError: It is too large, no XML, or declares an entity.
@@ -23,8 +26,24 @@ def iterate_xml_elements(data: bytes) -> Iterator[tuple[str, Mapping[str, str]]]
     if len(data) > MOST_XML:
         raise ReportError(f"larger than {MOST_XML:,} bytes")
     found: list[tuple[str, Mapping[str, str]]] = []
+    text: list[str] = []
+
+    def begin(name: str, attributes: Mapping[str, str]) -> None:
+        if name in texts:
+            text.clear()
+            parser.CharacterDataHandler = text.append
+        else:
+            found.append((name, attributes))
+
+    def end(name: str) -> None:
+        if name in texts:
+            parser.CharacterDataHandler = None
+            found.append((name, {"text": "".join(text)}))
+
     parser = expat.ParserCreate()
-    parser.StartElementHandler = lambda name, attributes: found.append((name, attributes))
+    parser.StartElementHandler = begin
+    if texts:
+        parser.EndElementHandler = end
     parser.EntityDeclHandler = _refuse_entity
     try:
         for start in range(0, len(data) or 1, _PIECE):

@@ -1,0 +1,211 @@
+"""Changed lines that a check's run did not reach, from its coverage report: Cobertura, JaCoCo or lcov."""
+
+import io
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.automation.report_xml import MOST_XML, ReportError, iterate_xml_elements
+from app.concurrency import iterate_cooperatively
+from app.proposals.decide.workspace_versions import WorkspaceVersions
+from app.proposals.values.pending_paths import parent_folders
+from app.sandbox.sandbox_mode import ChangedMeanwhile, SandboxRun
+from app.text.plural import plural
+
+_USUAL = (
+    "coverage.xml",
+    "lcov.info",
+    "coverage/lcov.info",
+    "coverage/cobertura-coverage.xml",
+    "target/site/jacoco/jacoco.xml",
+    "build/reports/jacoco/test/jacocoTestReport.xml",
+)
+"""Where coverage.py, cargo-llvm-cov, jest and vitest, Maven and Gradle write their reports."""
+_BUILD_FOLDERS = ("target", "build")
+"""Where Maven and Gradle put the reports of a module, inside its folder."""
+
+Lines = Mapping[str, frozenset[int]]
+"""Lines from 0, by workspace path."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineCoverage:
+    """The changed lines that the run of a check reached, and those that it did not."""
+
+    report: str
+    """The path of the report."""
+    ran: Lines = field(default_factory=dict)
+    missed: Lines = field(default_factory=dict)
+    problem: str = ""
+    """Why the report says nothing, or not all."""
+
+    @property
+    def words(self) -> str:
+        """Return `4 of 6 changed lines run`; empty where the report names none of the changed lines."""
+        ran, missed = (sum(map(len, lines.values())) for lines in (self.ran, self.missed))
+        counted = f"{ran:,} of {plural(ran + missed, 'changed line')} run" if ran or missed else ""
+        problem = f"{self.report}: {self.problem}" if self.problem else ""
+        return ", ".join(filter(None, (counted, problem)))
+
+
+def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root: Path) -> LineCoverage | None:
+    """Return the coverage that the run of a check has written to its layer; None if it wrote no report.
+
+    A report that lies on disk already is not read, nor what the report says of a file that the run has changed.
+
+    Args:
+        run: It has ended.
+        setting: `CheckTable.coverage`.
+        trees: Those on which it ran.
+        root: Of the workspace.
+    """
+    if setting == "off" or not trees.hunks:
+        return None
+    for name in _USUAL if setting == "auto" else (posixpath.normpath(setting),):
+        try:
+            data = _written(run, name, trees)
+            if data is not None:
+                return _without_changed(run, trees, _parse(name, data, trees, root))
+        except ChangedMeanwhile:
+            return LineCoverage(name, problem="it changed on disk while the check ran")
+        except (OSError, ReportError) as error:
+            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return LineCoverage(name, problem=problem)
+    return None if setting == "auto" else LineCoverage(setting, problem="the check did not write it")
+
+
+def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | None:
+    """Return the bytes of a file that the run has written; None if it has not."""
+    for path in (*parent_folders(name), name):
+        leaf = run.read_change(path, MOST_XML).after
+        if leaf is not None and leaf.is_link:
+            raise ReportError("it lies behind a symbolic link")
+    return None if leaf is None or leaf == trees.after.get(name) else leaf.data
+
+
+def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCoverage) -> LineCoverage:
+    """Leave out the files that the run has changed: the report may count other lines of them."""
+    changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
+    if not changed:
+        return found
+    ran, missed = (
+        {path: each for path, each in lines.items() if path not in changed} for lines in (found.ran, found.missed)
+    )
+    more = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
+    return LineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
+
+
+def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
+    try:
+        after = run.read_change(path, MOST_XML).after
+    except (OSError, ChangedMeanwhile):
+        return False
+    before = trees.after.get(path)
+    return after is None if before is None else after is not None and after.data == before.data
+
+
+def _parse(name: str, data: bytes, trees: WorkspaceVersions, root: Path) -> LineCoverage:
+    """Raises ReportError."""
+    found = _Found(name, trees, root)
+    is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
+    try:
+        for path, line, is_run in _from_xml(data, found) if is_xml else _from_lcov(data, found):
+            found.note(path, line - 1, is_run=is_run)
+    except (ValueError, KeyError) as error:
+        raise error if isinstance(error, ReportError) else ReportError("no coverage report, or damaged") from error
+    return found.coverage
+
+
+class _Found:
+    """Collects which of the changed lines a report names, whichever way it names their files."""
+
+    def __init__(self, report: str, trees: WorkspaceVersions, root: Path) -> None:
+        self._report = report
+        self._trees = trees
+        self._root = root
+        self._changed = {
+            path: frozenset(line for hunk in hunks for line in range(hunk.start, hunk.start + hunk.length))
+            for path, hunks in trees.hunks.items()
+        }
+        self._ran: dict[str, dict[int, bool]] = {}
+
+    def note(self, path: str, line: int, *, is_run: bool) -> None:
+        """Note a line of a file; in several classes or test runs, one that ran it counts."""
+        if line in self._changed[path]:
+            lines = self._ran.setdefault(path, {})
+            lines[line] = is_run or lines.get(line, False)
+
+    def locate(self, name: str, bases: Iterable[str]) -> str:
+        """Return the changed file with a name below one of these folders; empty if it is none, or may be another."""
+        places = {os.path.normpath(os.path.join(self._root, base, name)) for base in bases}  # noqa: PTH118
+        paths = {place.removeprefix(f"{self._root}/") for place in places if place.startswith(f"{self._root}/")}
+        if self._changed.keys().isdisjoint(paths):
+            return ""
+        there = [path for path in paths if self._exists(path)]
+        return there[0] if len(there) == 1 and there[0] in self._changed else ""
+
+    def _exists(self, path: str) -> bool:
+        return self._trees.after[path] is not None if path in self._trees.after else (self._root / path).is_file()
+
+    def locate_in_package(self, package: str, name: str) -> str:
+        """Return the changed file of a Java package in the module of the report; empty for none, or several."""
+        wanted = "/".join(filter(None, ("", package.strip("/"), name)))
+        parts = self._report.split("/")
+        depth = next((number for number, part in enumerate(parts) if part in _BUILD_FOLDERS), 0)
+        module = "".join(f"{part}/" for part in parts[:depth])
+        ends = [path for path in self._changed if f"/{path}".endswith(wanted) and path.startswith(module)]
+        return ends[0] if len(ends) == 1 else ""
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """Return the folders that names in the report may be relative to: those above it."""
+        return ["", *parent_folders(self._report)]
+
+    @property
+    def coverage(self) -> LineCoverage:
+        """Return the changed lines that the report names."""
+        ran, missed = (
+            {
+                path: chosen
+                for path, lines in self._ran.items()
+                if (chosen := frozenset(line for line, is_run in lines.items() if is_run is wanted))
+            }
+            for wanted in (True, False)
+        )
+        return LineCoverage(self._report, ran, missed)
+
+
+def _from_lcov(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
+    path, named = "", False
+    for line in iterate_cooperatively(io.BytesIO(data)):
+        if line.startswith(b"SF:"):
+            path, named = found.locate(os.fsdecode(line[3:].strip()), found.folders), True
+        elif path and line.startswith(b"DA:"):
+            number, hits = line[3:].split(b",")[:2]
+            yield path, int(number), int(hits) > 0
+    if not named:
+        raise ReportError("no coverage report, or damaged")
+
+
+def _from_xml(data: bytes, found: _Found) -> Iterator[tuple[str, int, bool]]:
+    root = path = package = ""
+    sources: list[str] = []
+    for element, attributes in iterate_cooperatively(iterate_xml_elements(data, texts=("source",))):
+        root = root or element
+        if root not in ("coverage", "report"):
+            raise ReportError("no coverage report, or damaged")
+        match element:
+            case "source":
+                sources.append(attributes["text"].strip())
+            case "package":
+                package = attributes["name"]
+            case "class" if root == "coverage":
+                path = found.locate(attributes["filename"], sources or found.folders)
+            case "sourcefile":
+                path = found.locate_in_package(package, attributes["name"])
+            case "line" if path and root == "coverage":
+                yield path, int(attributes["number"]), int(attributes["hits"]) > 0
+            case "line" if path:
+                yield path, int(attributes["nr"]), int(attributes["ci"]) > 0
