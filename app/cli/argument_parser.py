@@ -270,9 +270,23 @@ def _add_export(commands: Any) -> None:
     )
     export.add_argument(
         "--format",
-        choices=("md", "json", "html"),
+        choices=("md", "json", "html", "github", "gitlab"),
         default="md",
-        help="Markdown (default), JSON, or a page of a review",
+        help="Markdown (default) or JSON; of a review Markdown, a page, or what the API of GitHub or GitLab takes",
+    )
+    export.add_argument(
+        "--base",
+        metavar="BRANCH",
+        type=_text,
+        default="",
+        help="for github and gitlab: where the pull request goes (default: HEAD)",
+    )
+    export.add_argument(
+        "--head",
+        metavar="COMMIT",
+        type=_text,
+        default="",
+        help="for github and gitlab: its latest commit (default: that of the proposal)",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
     read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
