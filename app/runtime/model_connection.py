@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
+from app.agent.limits import Limits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
@@ -229,7 +230,14 @@ def make_turn_settings(
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
-    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)
+    return TurnSettings(
+        lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, limits_of(settings), hold
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits of a session."""
+    return Limits(settings.max_cost, settings.max_time)
 
 
 def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
