@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.agent.limits import LimitUse
 from app.conversation.events import (
     Decision,
     Event,
@@ -119,6 +120,14 @@ def closing_instruction(
                 f"The step limit of this turn is reached. {progress.description} Do not call tools. Hand control "
                 "back to the user: say what is done, what is left, and how you would go on.",
             )
+        case InterventionKind.COST_LIMIT | InterventionKind.TIME_LIMIT:
+            limit = "on the cost of" if kind is InterventionKind.COST_LIMIT else "on the working time of"
+            staged = f" Your edits are staged as {', '.join(proposals)}." if proposals else ""
+            return _instruction(
+                kind,
+                f"The user's limit {limit} this session is reached; this is your last response.{staged} Do not call "
+                "tools. Hand control back to the user: say briefly what is done and what is left.",
+            )
         case InterventionKind.NO_PROGRESS:
             return _instruction(
                 kind,
@@ -159,6 +168,19 @@ def nudge_instruction(
                 "try another way, or ask the user."
             )
     return _instruction(kind, text)
+
+
+def limit_near_note(use: LimitUse) -> Intervention:
+    """Return the remark that most of a limit is used, for the rest of the turn."""
+    return Intervention(
+        kind=InterventionKind.LIMIT_NEAR,
+        text=(
+            f"Nearly at a limit that the user has set: {use.words}. Soon no tool will run any more. Finish what "
+            "matters most, begin nothing new, and hand control back to the user."
+        ),
+        scope="turn",
+        limit=use.key,
+    )
 
 
 def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:

@@ -117,9 +117,13 @@ def _staged(event: ProposalStaged, diff: str, when: str) -> str:
 
 def fence_code(text: str, language: str) -> str:
     """Return a code block whose fence is longer than any in the text, so that no line can close it."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = code_fence(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def code_fence(text: str) -> str:
+    """Return a fence of backquotes that is longer than any in the text."""
+    return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)
 
 
 def quote_text(text: str) -> str:
