@@ -266,8 +266,8 @@ class SignoffApp(FittedApp):
             self.controllers.runtime.workspace.root,
             bench.waiting,
             side.reading.status if side is not None else None,
-            is_in_review=bench.is_in_review,
-            is_in_composer=bench.is_in_composer,
+            in_review=bench.is_in_review,
+            in_composer=bench.is_in_composer,
         )
         needed = bench.waiting + bool(bench.session_status.asks)
         self.attention.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))

@@ -176,6 +176,11 @@ class ReviewSide(Column):
         """Show the output of the checks."""
         self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
+    @on(review_messages.ReadsWanted)
+    def show_reads(self, event: review_messages.ReadsWanted) -> None:
+        """Show what the model had read before it wrote a proposal."""
+        self._work(partial(self._decisions.show_reads, event.proposal_id), group="output", exclusive=True)
+
     @on(review_messages.SideQuestionStopped)
     def stop_answer(self, event: review_messages.SideQuestionStopped) -> None:
         """Stop waiting for an answer."""

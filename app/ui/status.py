@@ -37,8 +37,8 @@ def make_status(
     waiting: int,
     reading: ReadingStatus | None,
     *,
-    is_in_review: bool,
-    is_in_composer: bool,
+    in_review: bool,
+    in_composer: bool,
 ) -> StatusValues:
     """Return the values of the status bar.
 
@@ -77,7 +77,7 @@ def make_status(
         branch=here,
         denials=session.pending.denials_in_row,
         asks=asks,
-        answer_key=_answer_keys(asks, settings.keys, there=is_in_review if asks == "permission" else is_in_composer),
+        answer_key=_answer_keys(asks, settings.keys, there=in_review if asks == "permission" else in_composer),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 
-from app.proposals.values.models import ProposalState
+from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
 from app.review.verdicts import Confirm, can_be_approved, decision_verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
@@ -115,8 +115,8 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence", "reproduce"})
-"""Actions that have to do with the checks of what is shown."""
+CHECKS = frozenset({"run_checks", "show_checks", "show_reads", "send_findings", "find_evidence", "reproduce"})
+"""Actions that have to do with the checks of what is shown, or how it came about."""
 
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
 """Actions that shape what would be decided, and what of it is listed."""
@@ -186,18 +186,23 @@ def _has_findings(state: ReviewState) -> bool:
     return against or (evidence is not None and bool(evidence.unheld_hunks))
 
 
+def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
+    """Return whether the shown proposal has what an action shows, sends or runs."""
+    if action == "show_reads":
+        return bool(proposal.session)
+    if action == "send_findings":
+        return not proposal.on_disk and _has_findings(state)
+    return proposal.recipe is not None and proposal.state.is_pending
+
+
 def _has_something(action: str, state: ReviewState) -> bool:
     """Whether an action has something to act on while nothing else comes first."""
-    checked = state.checks.get(state.current)
+    checked, proposal = state.checks.get(state.current), state.proposal
     match action:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
-        case "send_findings":
-            return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
-        case "reproduce":
-            return (
-                state.proposal is not None and state.proposal.recipe is not None and state.proposal.state.is_pending
-            )
+        case "show_reads" | "send_findings" | "reproduce":
+            return proposal is not None and _has_on(action, proposal, state)
         case "next_origin":
             return state.origins.has_several_origins
         case "undo" | "redo":
@@ -208,5 +213,5 @@ def _has_something(action: str, state: ReviewState) -> bool:
             return bool(state.waiting)
         case _:
             chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
-            dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
+            dead = chooses and proposal is not None and not can_be_approved(proposal)
             return state.queue_position(state.current) > 0 and not dead

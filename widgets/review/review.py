@@ -586,6 +586,10 @@ class Review(Column):
         """Show the output of the checks."""
         self.post_message(review_messages.CheckOutputWanted(self.state.current))
 
+    def action_show_reads(self) -> None:
+        """Show what the model had read before it wrote the shown proposal."""
+        self.post_message(review_messages.ReadsWanted(self.state.current))
+
     def action_find_evidence(self) -> None:
         """Run tests without each hunk of the shown proposal, or stop."""
         self.post_message(review_messages.EvidenceWanted(self.state.current))

@@ -212,6 +212,13 @@ class CheckOutputWanted(Message):
 
 
 @dataclass
+class ReadsWanted(Message):
+    """Show what the model had read before it wrote a proposal."""
+
+    proposal_id: str
+
+
+@dataclass
 class RoomWanted(Message):
     """The user wants more room for the review, or less with a negative step."""
 

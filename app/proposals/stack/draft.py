@@ -5,6 +5,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from app.proposals.files.filesystem import default_mode, make_file_version
 from app.proposals.locate.carry_over import encode_content
@@ -24,6 +25,9 @@ from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.risk.read_reasons import ReadHistory
 
 Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and what to note about it."""
@@ -173,6 +177,8 @@ class Draft:
         """Whose edits they are; whoever knows more of that says so before it is staged."""
         self.request = ""
         """What the user asked for, in their words, as far as that is known."""
+        self.read_history: ReadHistory | None = None
+        """What the model had read before it wrote the edits; None where that is not known."""
         self.recipe: CommandRecipe | None = None
         """The command whose changes alone the draft has taken."""
         self._workspace = workspace

@@ -20,7 +20,7 @@ from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
 from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.output_screens import ExternalDiffs
+from app.ui.screens.output_screens import ExternalDiffs, ReadsScreen
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -479,6 +479,11 @@ class ReviewActions:
         finally:
             if self._review.state.running_again == proposal_id:
                 self._review.begin_reproduction("")
+
+    async def show_reads(self, proposal_id: str) -> None:
+        """Show what the model had read before it wrote a proposal."""
+        lines = await asyncio.to_thread(self._runtime.describe_reads, proposal_id)
+        await self._app_context.push_screen(ReadsScreen(proposal_id, lines))
 
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""

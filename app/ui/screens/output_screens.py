@@ -104,6 +104,33 @@ def _printed(result: CheckResult) -> Iterator[TextLine]:
             yield TextLine(((line, "quiet"),))
 
 
+class ReadsScreen(Dialog[None]):
+    """What the model had read before it wrote a proposal."""
+
+    KEYS = (DialogKey("g,G", "top, end"), DialogKey("escape", "close"))
+    DEFAULT_CSS = """
+    ReadsScreen {
+        TextView { height: 1fr; }
+    }
+    """
+
+    def __init__(self, proposal: str, lines: Sequence[str]) -> None:
+        super().__init__(classes="-large")
+        self._proposal = proposal
+        self._lines = lines
+
+    def heading(self) -> str:
+        return f"Read before {self._proposal} was written"
+
+    def body(self) -> Iterable[Widget]:
+        yield TextView()
+
+    def on_mount(self) -> None:
+        view = self.query_one(TextView)
+        view.set_lines([TextLine(((line, ""),)) for line in self._lines])
+        view.focus()
+
+
 RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
 """Runs the program on a file, by its path, for so many columns."""
 
