@@ -18,12 +18,12 @@ from app.conversation.payload.token_count import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
-from app.llm.values.types import Endpoint
+from app.llm.values.requests_and_updates import Endpoint
 from app.prompts.skills import Skill, Skills
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.tools.command.sandbox_wording import describe_sandbox
