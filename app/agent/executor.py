@@ -40,7 +40,7 @@ from app.conversation.payload.missing_results import (
     malformed_call_reason,
 )
 from app.llm.values.address import host_and_port
-from app.llm.values.types import ReceivedCall
+from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.text.plural import plural

@@ -33,7 +33,14 @@ from app.conversation.payload.projection import PayloadInputs, SideRequestInputs
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
-from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
+from app.llm.values.requests_and_updates import (
+    AttemptDiscarded,
+    Completed,
+    Payload,
+    ProfileCorrected,
+    TextDelta,
+    Usage,
+)
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.tools.base.contract import ToolError

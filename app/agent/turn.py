@@ -59,7 +59,7 @@ from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
-from app.llm.values.types import (
+from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,

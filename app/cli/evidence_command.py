@@ -8,7 +8,7 @@ from app.automation.evidence.evidence_runner import FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.automation.recipe_runner import NotReproducible
-from app.cli.check_commands import checkable_proposal, configured_checks
+from app.cli.check_command import checkable_proposal, configured_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import EvidenceDocument, EvidenceLine, ReproductionDocument
 from app.cli.proposal_choice import parse_hunk_numbers

@@ -66,8 +66,8 @@ from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect_model, open_session, settings_with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.workspace_recovery import finish_and_report
-from app.sandbox.sandbox_mode import SandboxMode
+from app.runtime.unfinished_work import finish_and_report
+from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
@@ -132,7 +132,7 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.cli.server_commands import demo_endpoint
+    from app.cli.mcp_and_demo_servers import demo_endpoint
 
     async with demo_endpoint() as settings:
         yield flags | settings

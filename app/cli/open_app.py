@@ -106,7 +106,7 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.cli.server_commands import demo_endpoint
+    from app.cli.mcp_and_demo_servers import demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())

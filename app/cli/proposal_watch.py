@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
 from app.review.note_store import KeptChecks
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import finish_and_report, stage_captured_edits
+from app.runtime.unfinished_work import finish_and_report, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10

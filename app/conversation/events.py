@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
 from app.images.image import Image
-from app.llm.values.types import ReceivedCall, Usage
+from app.llm.values.requests_and_updates import ReceivedCall, Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from app.proposals.values.origin import Origin
 

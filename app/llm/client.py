@@ -32,7 +32,7 @@ from app.llm.response.sse import ServerEvent
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.profile import NEXT_PLACEMENT, Profile
-from app.llm.values.types import (
+from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,

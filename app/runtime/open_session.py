@@ -35,7 +35,7 @@ from app.runtime.model_connection import (
     open_session,
 )
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import (
+from app.runtime.unfinished_work import (
     INTERRUPTED_NOTICE,
     PATIENCE,
     append_decision_to_sessions,
@@ -524,7 +524,7 @@ class OpenSession:
 
 def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     # What it needs is loaded once another process has written.
-    from app.runtime.workspace_recovery import stage_captured_edits
+    from app.runtime.unfinished_work import stage_captured_edits
 
     return stage_captured_edits(runtime)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.automation.check_runner import CheckRunner
-from app.cli.check_commands import run_checks, suggest_check_tables
+from app.cli.approve_deny_undo import approve_proposals
+from app.cli.check_command import run_checks, suggest_check_tables
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.decision_commands import approve_proposals
 from app.cli.evidence_command import collect_evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
-from app.llm.values.types import ReceivedCall
+from app.llm.values.requests_and_updates import ReceivedCall
 from app.llm.wires.wire import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."

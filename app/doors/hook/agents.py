@@ -28,7 +28,7 @@ from app.doors.hook.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from app.doors.hook.files import TurnFiles
+    from app.doors.hook.turn_files import TurnFiles
 
 Edit = Callable[["TurnFiles", Mapping[str, Any]], None]
 """What a tool makes of files; raises NotStaged."""

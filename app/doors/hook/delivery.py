@@ -14,7 +14,7 @@ from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import stage_captured_edits
+from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (

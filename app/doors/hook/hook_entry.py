@@ -25,10 +25,10 @@ from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
 from app.doors.hook.agents import find_agent, find_agent_with_tool
-from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import TurnFiles
+from app.doors.hook.call_errors import NotStaged
 from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
-from app.doors.hook.options import HookOptions, parse_hook_options
+from app.doors.hook.hook_options import HookOptions, parse_hook_options
+from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile

@@ -288,7 +288,7 @@ def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) 
 def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
     runtime = opened(tmp_path / "empty")
-    with pytest.raises(GitFailed, match="no commit here yet"):
+    with pytest.raises(GitFailed, match="There is no commit HEAD here"):
         stage_commits(runtime, [str(bare), "main"])
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")

@@ -42,7 +42,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.token_totals import TokenTotals
-from app.llm.values.types import Usage
+from app.llm.values.requests_and_updates import Usage
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind

@@ -48,7 +48,7 @@ _COMMITS = 3
 def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print every decision with time, files and feedback; or verify the record; or print the schema."""
     if arguments.schema:
-        from app.cli.reference_commands import document_schema
+        from app.cli.keys_servers_completion import document_schema
 
         schema = document_schema(VerifyDocument if arguments.verify else list[DecisionLine])
         print_text(json.dumps(schema, indent=2) + "\n")

@@ -71,7 +71,7 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
-    from app.cli.check_commands import check_before_writing
+    from app.cli.check_command import check_before_writing
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)

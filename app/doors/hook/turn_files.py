@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.doors.hook.errors import NotStaged
+from app.doors.hook.call_errors import NotStaged
 from app.storage.captured_edit_store import CapturedFile
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
