@@ -251,7 +251,7 @@ class Executor:
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed_call_reason(call):
             return None
         with suppress(ToolError):
-            return self.tools.parse(call.name, call.arguments)
+            return self.tools.parse_arguments(call.name, call.arguments)
         return None
 
     async def run(self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, budget: TurnBudget) -> None:
@@ -265,7 +265,7 @@ class Executor:
             return
         answers = self._answers()
         progress = _Progress(
-            await asyncio.to_thread(self._service.draft, self._session_id),
+            await asyncio.to_thread(self._service.new_draft, self._session_id),
             gate,
             CallRecorder(self._log),
             budget,
@@ -292,7 +292,7 @@ class Executor:
         if tool is None:
             return
         try:
-            arguments = self.tools.parse(call.name, call.arguments)
+            arguments = self.tools.parse_arguments(call.name, call.arguments)
         except ToolError as error:
             await self._record(progress, call, CallOutcome.INVALID, str(error), "malformed call")
             return
@@ -321,7 +321,7 @@ class Executor:
         if (tool := self.tools.get(call.name)) is not None:
             return tool
         try:
-            tool = await interrupter.wait_for(self.tools.find(call.name, self._tell_waiting))
+            tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._tell_waiting))
         except Interrupted:
             await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
@@ -445,7 +445,7 @@ class Executor:
             files=tuple(change.stat for change in proposal.files),
             calls=tuple(result.call for result in progress.held),
             supersedes=proposal.supersedes,
-            versions=proposal.as_written,
+            versions=proposal.written_hashes,
         )
         await progress.recorder.write_now(*progress.held, staged)
         self._publish(ProposalsChanged((proposal.id,)))

@@ -257,7 +257,7 @@ def _instruction(kind: InterventionKind, text: str) -> Intervention:
 
 
 def _pending_line(proposal: Proposal) -> str:
-    files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.in_question)
+    files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.counted_changes)
     notes = {
         ProposalState.STALE: " (stale, it cannot be approved as it is)",
         ProposalState.PARTLY_APPROVED: " (partly approved)",
@@ -448,14 +448,14 @@ class TurnBriefing:
 
         Of more files than are named, nobody has to know the lines.
         """
-        draft = self._service.draft(self._session_id)
+        draft = self._service.new_draft(self._session_id)
         changed: dict[str, ChangedFile] = {}
         for path, versions in known.items():
             with contextlib.suppress(OSError, ValueError):
                 now = draft.read(path)
                 if now.version in versions:
                     continue
-                spans = draft.lines_unlike(now, versions) if len(changed) < FILES_NAMED else None
+                spans = draft.lines_changed_since(now, versions) if len(changed) < FILES_NAMED else None
                 if spans != ():
                     changed[path] = ChangedFile(now.version, spans or ())
         return changed

@@ -213,12 +213,12 @@ class Turn:
         """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
-            self._publish(PhaseChanged(Phase.WAITING, self._tools.awaited or "MCP servers"))
+            self._publish(PhaseChanged(Phase.WAITING, self._tools.startup_wait or "MCP servers"))
 
         told = asyncio.get_running_loop().call_later(_NOTICED, tell)
         try:
             with contextlib.suppress(Interrupted):
-                await self._interrupter.wait_for(self._tools.renew(self._model.profile.context_window))
+                await self._interrupter.wait_for(self._tools.reload(self._model.profile.context_window))
         finally:
             told.cancel()
 

@@ -63,10 +63,10 @@ from app.images.mentions import find_mentions
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.model_connection import NotConnected, connect_model, open_session, settings_with_picked_model
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.workspace_recovery import recover_and_report
+from app.runtime.workspace_recovery import finish_and_report
 from app.sandbox.sandbox_mode import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
@@ -114,10 +114,10 @@ def run_headless_turn(arguments: argparse.Namespace) -> int:
 
 async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
-        runtime = open_runtime(Path(arguments.workspace), flags)
+        runtime = open_workspace(Path(arguments.workspace), flags)
         runtime.hook_dispatcher.tell = print_error
         try:
-            recover_and_report(runtime, print_error)
+            finish_and_report(runtime, print_error)
             runtime.check_unread()
             with debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
@@ -141,9 +141,9 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
 async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
     if arguments.commands == "allow":
         await _check_commands(runtime, in_place=arguments.in_place)
-    settings = with_picked_model(runtime)
+    settings = settings_with_picked_model(runtime)
     try:
-        model = connect(runtime, settings)
+        model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if settings.max_cost is not None and await model.find_price() is None:
@@ -479,9 +479,9 @@ def ask_about_hunk(arguments: argparse.Namespace) -> int:
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    runtime = open_runtime(Path(arguments.workspace), settings_from_flags(arguments))
+    runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     try:
-        recover_and_report(runtime, print_error)
+        finish_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
         exchange = await ask_side_question(runtime, proposal, place, arguments.question)
@@ -494,9 +494,9 @@ async def ask_side_question(
     runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
 ) -> SideExchange:
     """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
-    settings = with_picked_model(runtime)
+    settings = settings_with_picked_model(runtime)
     try:
-        model = connect(runtime, settings)
+        model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     session = open_session(runtime, model, _session_of(runtime, proposal), settings)

@@ -123,9 +123,9 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
 
 
 def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
-    from app.runtime.open_workspace import open_runtime
+    from app.runtime.open_workspace import open_workspace
 
-    return open_runtime(root, flags)
+    return open_workspace(root, flags)
 
 
 def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> OpenedWorkspace:

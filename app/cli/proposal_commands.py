@@ -129,7 +129,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
         )
     if proposal.state is ProposalState.STALE:
         print_error(f"{proposal.id} is stale: {proposal.reason}.")
-    for trouble in filter(None, (change.trouble for change in proposal.files)):
+    for trouble in filter(None, (change.name_problem for change in proposal.files)):
         print_error(trouble)
 
 
@@ -139,10 +139,10 @@ def show_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     proposal = runtime.service.get(arguments.id)
     mark_seen(runtime, proposal.id)
     if arguments.json:
-        print_json(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
+        print_json(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     if arguments.hunks:
-        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
+        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
     if proposal.ignored_words:

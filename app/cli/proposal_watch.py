@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
 from app.review.note_store import KeptChecks
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import recover_and_report, stage_captured_edits
+from app.runtime.workspace_recovery import finish_and_report, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10
@@ -26,7 +26,7 @@ _SESSIONS = 10
 def watch_proposals(runtime: OpenWorkspace) -> int:
     """Print the waiting proposals, then each change, until a signal or the end of the reader; return the exit
     code."""
-    recover_and_report(runtime, print_error)
+    finish_and_report(runtime, print_error)
     return asyncio.run(_watch(runtime))
 
 

@@ -30,7 +30,7 @@ from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import kept_versions
-from app.storage.pruning import prune
+from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
 from app.text.plural import plural
@@ -57,7 +57,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
     session = runtime.sessions.create()
     note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
-    runtime.sessions.append(session.id, [*found.events, note, Notice(text=told)])
+    runtime.sessions.append_events(session.id, [*found.events, note, Notice(text=told)])
     session = runtime.sessions.get(session.id)
     counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
     if arguments.json:
@@ -105,7 +105,7 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
 
 def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List where a text occurs in messages, proposals and reads, newest first."""
-    found = runtime.search.find(" ".join(arguments.words))
+    found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
         print_json([SearchHitLine.model_validate(one) for one in found])
     for one in () if arguments.json else found:
@@ -161,13 +161,13 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
         for image in images:
             with contextlib.suppress(KeyError):
                 path = folder / f"{image.sha256}.{image.media_type.removeprefix('image/')}"
-                path.write_bytes(runtime.proposals.blob(image.sha256))
+                path.write_bytes(runtime.proposals.read_blob(image.sha256))
     except OSError as error:
         raise CommandError(f"{folder} cannot be written: {error.strerror or error}.", ExitCode.USAGE) from error
 
 
 def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    from app.runtime.review_report import as_markdown, make_report
+    from app.runtime.review_report import make_report, render_markdown
 
     name, form = arguments.session, arguments.format
     if form == "json":
@@ -188,7 +188,7 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
         print_text(render_html(found))
     else:
-        print_text(as_markdown(found))
+        print_text(render_markdown(found))
     return ExitCode.DONE
 
 
@@ -224,7 +224,7 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
-    done = prune(runtime.database, runtime.sessions.workspace, before)
+    done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
     kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
     caches = prune_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)

@@ -12,15 +12,15 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.review.hunk_lines import lines_of
+from app.review.hunk_lines import hunk_line_numbers
 from app.review.seen import SeenLines
 from app.review.unfinished_review import (
     ChosenHunks,
-    Remark,
+    DraftComment,
     ReviewFeedback,
     UnfinishedReview,
+    filter_pending,
     move_remark,
-    pending_among,
 )
 from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
@@ -62,7 +62,7 @@ class OpenPermissions:
         self.asked.pop(key, None)
         self._narrowed.pop(key, None)
 
-    def form(self, key: str) -> CommandForm | ToolForm | None:
+    def selected_form(self, key: str) -> CommandForm | ToolForm | None:
         """Return what a lasting permission would cover; None for just this call."""
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
@@ -80,7 +80,7 @@ class ReviewDraft:
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
         """Feedback begun and not sent."""
-        self.remarks: dict[str, list[Remark]] = {}
+        self.remarks: dict[str, list[DraftComment]] = {}
         self.sent: dict[str, tuple[LineComment, ...]] = {}
         """Comments that went to the model with a denial, by the denied proposal."""
         self.answered: set[str] = set()
@@ -100,7 +100,7 @@ class ReviewDraft:
         else:
             self.drafts.pop(key, None)
 
-    def set_comment(self, proposal: Proposal, remark: Remark) -> None:
+    def set_comment(self, proposal: Proposal, remark: DraftComment) -> None:
         """Set the comment on a line; an empty one removes it.
 
         A draft leaves the one that was saved as it is, and goes when that is saved.
@@ -121,7 +121,7 @@ class ReviewDraft:
         A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
         """
         feedback, remarks = self._going(proposal, hunks)
-        return ReviewFeedback(feedback, tuple(remark.comment for remark in remarks))
+        return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
 
     def take_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
         """Return the same, and remove it."""
@@ -133,12 +133,12 @@ class ReviewDraft:
             del self.drafts[proposal.id]
         return words
 
-    def unsent_part(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+    def unsent_pieces(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
         """Return what the user has neither sent nor saved yet."""
         feedback, remarks = self._going(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
-    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[Remark]]:
+    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
         """The feedback and the remarks that go with a decision."""
         known = self.remarks.get(proposal.id, [])
         redone = {remark.place for remark in known if remark.draft}
@@ -153,7 +153,7 @@ class ReviewDraft:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
         if words.comments:
             known = self.remarks.setdefault(key, [])
-            back = [Remark.of(comment) for comment in words.comments]
+            back = [DraftComment.from_comment(comment) for comment in words.comments]
             known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
@@ -165,13 +165,13 @@ class ReviewDraft:
 def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether nothing of a proposal waits any more once these hunks are decided."""
     bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not bare and all(hunk.id in hunks for hunk in pending_among(proposal.hunks))
+    return not bare and all(hunk.id in hunks for hunk in filter_pending(proposal.hunks))
 
 
-def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
+def _lies_in(remark: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether a remark is on a line of one of these hunks."""
     of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
-    return any(hunk.id in hunks and remark.line in lines_of(hunk, remark.side) for hunk in of_file)
+    return any(hunk.id in hunks and remark.line in hunk_line_numbers(hunk, remark.side) for hunk in of_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class SeenTracker:
         lines = of = 0
         paths: list[str] = []
         for change in proposal.files:
-            missing, changed = seen.unseen_of(change.hunks, left_out)
+            missing, changed = seen.count_unseen_of_hunks(change.hunks, left_out)
             lines, of = lines + missing, of + changed
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
@@ -264,7 +264,7 @@ class OriginFilter:
         self._labels: tuple[str, ...] = ()
         """Of what waits, sorted."""
 
-    def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+    def filter_listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
         self.everything = {one.id: one for one in proposals}
         waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
@@ -276,12 +276,12 @@ class OriginFilter:
         return [one for one in self.everything.values() if self._lists(one)]
 
     @property
-    def left_out(self) -> int:
+    def hidden_count(self) -> int:
         """Return how many waiting proposals are not listed."""
         return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
-    def has_several(self) -> bool:
+    def has_several_origins(self) -> bool:
         """Return whether there is more than one origin."""
         return len(self._labels) > 1
 
@@ -344,13 +344,13 @@ class ReviewState:
         self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
-    def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+    def update_proposals(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
         """Take the present proposals, and keep the shown one if possible.
 
         Unless the review is `attended`, what can be approved takes the place of what cannot any more.
         """
         earlier = self.origins.everything
-        known = self.origins.listed(proposals)
+        known = self.origins.filter_listed(proposals)
         self.looked_at.forget_others(self.origins.everything)
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
@@ -369,7 +369,7 @@ class ReviewState:
         if self.current in self.permissions.asked:
             return
         if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
-            self.advance()
+            self.show_next_waiting()
 
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
         """Return whether another item must be shown."""
@@ -381,27 +381,27 @@ class ReviewState:
     def list_next_origin(self) -> None:
         """List only the next origin; after the last one, all again."""
         self.origins.select_next()
-        self.update(self.origins.everything.values())
+        self.update_proposals(self.origins.everything.values())
 
     @property
-    def permission_first(self) -> bool:
+    def has_hidden_permission(self) -> bool:
         """Whether a tool waits for a permission while something else is shown."""
         return bool(self.permissions.asked) and self.current not in self.permissions.asked
 
     def show_permission(self) -> None:
         """Show the oldest permission request."""
-        if self.permission_first:
+        if self.has_hidden_permission:
             self.aside, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
         """Return to the former item, or to the next one that waits."""
         if self.permissions.asked or self.aside not in self._positions:
             self.current = ""
-            self.advance()
+            self.show_next_waiting()
         else:
             self.current = self.aside
 
-    def advance(self) -> None:
+    def show_next_waiting(self) -> None:
         """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
         self.picked = False
         if self.permissions.asked:
@@ -427,7 +427,7 @@ class ReviewState:
         return len(self.permissions.asked) + len(self.waiting)
 
     @property
-    def keys(self) -> list[str]:
+    def listed_keys(self) -> list[str]:
         """Everything listed."""
         return [*self.permissions.asked, *self._listed]
 
@@ -452,7 +452,7 @@ class ReviewState:
     @property
     def form(self) -> CommandForm | ToolForm | None:
         """Return the form that a lasting permission would cover; None for just this call."""
-        return self.permissions.form(self.current)
+        return self.permissions.selected_form(self.current)
 
     def queue_position(self, key: str) -> int:
         """Return the position in the queue, from 1; 0 for an item that does not wait."""
@@ -467,7 +467,7 @@ class ReviewState:
     def undo_target(self) -> Proposal | None:
         """Return the shown proposal if it was decided, else the one decided last."""
         for proposal in (self.proposal, self.get(self.last_decided)):
-            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
+            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.has_denied_part):
                 return proposal
         return None
 
@@ -484,12 +484,12 @@ class ReviewState:
         """Return the chosen parts that have never been on screen."""
         return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
-    def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+    def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
         hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_lines(proposal)
         for part in parts:
-            seen.inherit(hunks[part.whole], part.hunk)
-        self.chosen.take_parts(proposal, parts, whole)
+            seen.copy_seen_lines(hunks[part.whole], part.hunk)
+        self.chosen.toggle_split_parts(proposal, parts, whole)
 
     # What outlives a restart
 

@@ -216,7 +216,7 @@ def _text_lines(data: bytes) -> tuple[str, ...]:
 
 
 def _lines(runtime: OpenWorkspace, version: FileVersion | None) -> tuple[str, ...]:
-    return _text_lines(runtime.proposals.blob(version.sha256)) if version is not None else ()
+    return _text_lines(runtime.proposals.read_blob(version.sha256)) if version is not None else ()
 
 
 def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:

@@ -98,7 +98,7 @@ class ChatController:
         await self._host.wait_until_shown()
         chat.open_log(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
-        draft = await open_session.drafts.recall(session.id, fresh=record is None)
+        draft = await open_session.drafts.load(session.id, fresh=record is None)
         if not self._written_on and chat.composer.dump_draft == self._left_behind:
             chat.composer.restore(draft)
         elif draft:

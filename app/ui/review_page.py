@@ -17,7 +17,7 @@ from app.runtime.review_report import (
     DeniedPartText,
     ReviewReport,
     answer_heading,
-    decision_facts,
+    describe_recorded_decision,
     format_time,
     question_heading,
 )
@@ -63,7 +63,7 @@ def render_html(found: ReviewReport) -> str:
 def _decision(found: ReviewReport, number: int) -> str:
     decision = found.decisions[number]
     feedback = decision.words.feedback.strip()
-    lines = "".join(f"<li>{_text(fact)}</li>" for fact in decision_facts(decision))
+    lines = "".join(f"<li>{_text(fact)}</li>" for fact in describe_recorded_decision(decision))
     said = f"<blockquote>{_text(feedback)}</blockquote>" if feedback else ""
     name = decision.decision.replace("_", " ").capitalize()
     head = f"<h3>{_text(name)} <time>{format_time(decision.time)}</time></h3>"

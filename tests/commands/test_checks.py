@@ -15,7 +15,7 @@ from app.cli.decision_commands import approve_proposals
 from app.cli.evidence_command import collect_evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.record_store import RecordStore
 from app.workspace import trust
 
@@ -46,7 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runtime(root: Path) -> Iterator[OpenWorkspace]:
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     trust.trust(trust.read_workspace_configuration(opened.workspace), opened.sessions)
     opened.reload()
     opened.service.stage_patch(PATCH)
@@ -197,7 +197,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
     (root / "b.txt").write_text(TWO_HUNKS)
     trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write("b.txt", TWO_HUNKS.replace("line 2\n", "Hi 2\n").replace("line 15\n", "Hi 15\n"))
     proposal = runtime.service.stage(draft, "Edit")
 
@@ -208,7 +208,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve_proposals(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
-    tree = asyncio.run(runtime.checks.read_trees(runtime.service.check_trees(proposal.id))).after.id
+    tree = asyncio.run(runtime.checks.read_trees(runtime.service.versions_to_check(proposal.id))).after.id
     assert approve_proposals(runtime, named(None)) == ExitCode.DONE
     *_, entry = RecordStore(runtime.database, runtime.name).entries()
     (fact,) = entry.circumstances.checks

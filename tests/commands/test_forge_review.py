@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.cli.main import main
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState
-from app.review.unfinished_review import Remark, quote
+from app.review.unfinished_review import DraftComment, quote_lines
 from app.runtime.git_proposals import stage_commits, stage_worktree
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.unit.proposals.repositories import git
 
 
@@ -83,7 +83,7 @@ class Review:
         self.commit("change")
         self.head = git(root, "rev-parse", "HEAD").decode().strip()
         git(root, "checkout", "--quiet", "main")
-        self.runtime: OpenWorkspace = open_runtime(self.root, {}, {"SIGNOFF_HOME": str(home)})
+        self.runtime: OpenWorkspace = open_workspace(self.root, {}, {"SIGNOFF_HOME": str(home)})
         self.proposal, _ = stage_commits(self.runtime, ["feature"])
 
     def write(self, lines: list[str], end: str) -> None:
@@ -95,9 +95,9 @@ class Review:
 
     def comment(self, text: str, side: Literal["old", "new"], line: int, path: str = "a.txt") -> LineComment:
         """A comment on a line as the app records it."""
-        diff = next(one for one in self.runtime.service.diffs("P1") if one.change.path == path)
-        remark = Remark(path, side, line - 1, text)
-        return Remark(path, side, line - 1, text, quote(diff, remark)).comment
+        diff = next(one for one in self.runtime.service.file_diffs("P1") if one.change.path == path)
+        remark = DraftComment(path, side, line - 1, text)
+        return DraftComment(path, side, line - 1, text, quote_lines(diff, remark)).comment
 
     def edit(self, lines: list[str]) -> None:
         self.runtime.service.replace_result("P1", "a.txt", "\n".join([*lines, ""]))
@@ -268,7 +268,7 @@ def test_what_the_workspace_has_changed_is_no_suggestion(review: Review, capsys:
     (review.root / "a.txt").write_text("".join(f"{line}\n" for line in moved))
     review.runtime.service.refresh(["a.txt"])
     review.runtime.service.deny("P1", [review.hunk(1)], comments=[review.comment("41", "new", 41)])
-    now = next(one for one in review.runtime.service.diffs("P1") if one.change.path == "a.txt")
+    now = next(one for one in review.runtime.service.file_diffs("P1") if one.change.path == "a.txt")
     assert "moved on" in now.new
     review.edit([line if line != "forty-one" else "41" for line in now.new])
     made = github(review, capsys)

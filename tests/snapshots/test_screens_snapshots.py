@@ -19,7 +19,7 @@ from app.llm.values.types import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels
 from app.proposals.values.decision_facts import FileStat
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import AskScreen
@@ -74,7 +74,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
 
     def made(theme: str) -> SignoffApp:
         flags = {"base_url": "http://127.0.0.1:9/v1", "model": "a-model", "api_key": "key", "theme": theme}
-        runtime = open_runtime(root, flags, {})
+        runtime = open_workspace(root, flags, {})
 
         async def opener() -> OpenedWorkspace:
             return OpenedWorkspace(runtime, runtime.settings)

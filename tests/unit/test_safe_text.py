@@ -12,7 +12,7 @@ from app.proposals.patch.patching import scan_patch
 from app.proposals.values.proposal_errors import EditRefused
 from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
-from app.tools.command.command_text import PlainText
+from app.tools.command.command_text import PlainTextDecoder
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_marks, has_visible_text
 from widgets.chat.markdown.markdown_splitter import DELIMITER, ITEM, RULE
@@ -331,7 +331,7 @@ TEXTS: dict[str, Callable[[], object]] = {
     "signs for a patch": lambda: scanned("!" * SIZE),
     "a name of blanks": lambda: scanned("--- a" + " " * SIZE + "x\n+++ b\n@@ -1 +1 @@\n-a\n+b\n"),
     "names that differ": lambda: scanned("diff --git a/x b/x\nBinary files " + " and " * (SIZE // 5) + "\n"),
-    "sequences without an end": lambda: PlainText().feed(b"\x1b]" * (SIZE // 2) + b"\x07"),
+    "sequences without an end": lambda: PlainTextDecoder().feed(b"\x1b]" * (SIZE // 2) + b"\x07"),
 }
 
 

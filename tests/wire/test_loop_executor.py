@@ -33,7 +33,7 @@ from app.tools.base.contract import (
     ToolError,
     ToolOutput,
 )
-from app.tools.tool_registry import ToolSet, standard_tools
+from app.tools.tool_registry import ToolSet, make_standard_tools
 from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
@@ -56,7 +56,7 @@ def executor(
     return Executor(
         replace(
             on.session.ports,
-            tools=ToolSet([*standard_tools(lambda: on.runtime.sandbox), *more]),
+            tools=ToolSet([*make_standard_tools(lambda: on.runtime.sandbox), *more]),
             checked=checked,
         ),
         log or on.session.log,

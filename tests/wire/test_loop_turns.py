@@ -38,7 +38,7 @@ from app.llm.values.types import Completed, Endpoint, Payload, ReceivedCall, Str
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import open_session
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -123,7 +123,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWorkspace]
     (folder / "ws").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGNOFF_HOME", str(folder / "home"))
-        opened = open_runtime(folder / "ws", {}, {})
+        opened = open_workspace(folder / "ws", {}, {})
         yield opened
         opened.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import texts_of
+from app.review.hunk_lines import hunk_texts
 from widgets.diff.diff_cursor import DiffCanvas, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
@@ -116,6 +116,6 @@ class BackgroundJobs:
 
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
     """Whether everything about a change is found out in a moment."""
-    texts = (text for diff in diffs for hunk in diff.change.hunks for text in texts_of(diff, hunk))
+    texts = (text for diff in diffs for hunk in diff.change.hunks for text in hunk_texts(diff, hunk))
     few = sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE
     return few and sum(sum(map(len, text)) for text in texts) <= _SMALL_CHANGE * _SHORT_LINES

@@ -211,7 +211,7 @@ class ConflictEditor(CodeEditor):
     """
 
     def __init__(self, conflict: FileConflict) -> None:
-        super().__init__(conflict.text(), conflict.path)
+        super().__init__(conflict.text_with_choices(), conflict.path)
         self.show_line_numbers = False
         self.read_only = True
         self.highlight_cursor_line = False
@@ -227,7 +227,7 @@ class ConflictEditor(CodeEditor):
     def show_conflict(self, conflict: FileConflict) -> None:
         """Show another conflict file."""
         self._conflict = conflict
-        self.source = conflict.text()
+        self.source = conflict.text_with_choices()
 
     @property
     def blocks(self) -> list[MarkedBlock]:

@@ -13,9 +13,9 @@ from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
-from app.proposals.text.line_comparison import Pair, pair_lines, pairs_in_order
+from app.proposals.text.line_comparison import Pair, is_paired_in_order, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, Side, line_of, lines_of, texts_of
+from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, hunk_texts
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     AT_HEAD,
@@ -232,7 +232,7 @@ class _Builder:
             yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
             return
         if not above and self.comments.above:
-            for remark in self.comments.above.get(SourceLine(file, *line_of(hunk, 0)), ()):
+            for remark in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
                 yield self.words(remark, hunk.new_start, index)
         if self.shape.split:
             whole: Segment = SplitSegment(file, index, hunk, self._pairs(file, hunk), above=above)
@@ -251,15 +251,15 @@ class _Builder:
             yield whole.cut(start, whole.rows - start)
 
     def _pairs(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
-        if pairs_in_order(hunk.old_count, hunk.new_count):
+        if is_paired_in_order(hunk.old_count, hunk.new_count):
             return None
-        return pair_lines(*texts_of(self.diffs[file], hunk))
+        return pair_lines(*hunk_texts(self.diffs[file], hunk))
 
     def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
         """Yield the rows of a hunk with comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
-            for line in self.comments.lines(file, side, lines_of(hunk, side)):
+            for line in self.comments.lines(file, side, hunk_line_numbers(hunk, side)):
                 row = whole.find(side, line)
                 if row is not None:
                     yield row, SourceLine(file, side, line)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
-from app.review.hunk_lines import lines_of, text_of
+from app.review.hunk_lines import hunk_line_numbers, side_text
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
@@ -82,7 +82,9 @@ class DiffModel:
         self.scene = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
-            syntax=SyntaxTokens(lambda file: shown[file].change.path, lambda file, side: text_of(shown[file], side)),
+            syntax=SyntaxTokens(
+                lambda file: shown[file].change.path, lambda file, side: side_text(shown[file], side)
+            ),
             digits=max(3, len(str(longest))),
             left_out=self.scene.left_out,
             undecided=not versions and proposal.state in _UNDECIDED,
@@ -93,7 +95,7 @@ class DiffModel:
 
     def fold_generated(self) -> None:
         """Fold files that nobody writes by hand, unless there are no others."""
-        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.stands_last)
+        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
         if len(last) < len(self.diffs):
             self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
 
@@ -124,7 +126,7 @@ class DiffModel:
         if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
             return row
         for number, hunk in enumerate(self.diffs[row.file].change.hunks):
-            if row.newest.line in lines_of(hunk, row.newest.side):
+            if row.newest.line in hunk_line_numbers(hunk, row.newest.side):
                 return row._replace(hunk=number)
         return row
 
@@ -180,7 +182,7 @@ class DiffModel:
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
         parts = self.left_out.parts.get((line.file, hunk))
-        return parts is not None and not any(line.line in lines_of(part, line.side) for part in parts)
+        return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)
 
     def first_hunk(self) -> int:
         """Return the first row of the first hunk; 0 without hunks."""

@@ -15,7 +15,7 @@ from textual.strip import Strip
 
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
-from app.review.hunk_lines import line_of
+from app.review.hunk_lines import changed_line_at
 from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
@@ -499,7 +499,7 @@ class DiffView(ScrollView, can_focus=True):
         if place.file in sheet.shape.collapsed:
             self.reshape(sheet.shape.with_file(place.file))
         if place.hunk >= 0:
-            side, line = line_of(self.diffs[place.file].change.hunks[place.hunk], place.number)
+            side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
             if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
                 self.show_spaces(place.file, place.hunk)
         if place.hunk < 0:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from rich.cells import cell_len
 
 from app.proposals.risk.change_summary import format_reason
-from app.proposals.text.file_warnings import describe_facts, file_cautions, mode_words
+from app.proposals.text.file_warnings import describe_facts, describe_mode_change, file_cautions
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import (
     Conflict,
@@ -135,7 +135,7 @@ def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:
     """Return the facts at the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
     facts: list[Fact] = []
-    if diff.stands_last:
+    if diff.is_sorted_last:
         facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed
     # Only where something is left out are the hunks gone through: there may be many, and this is drawn often.
@@ -149,7 +149,7 @@ def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:
         facts.append((f"{len(change.hunks)} hunks", "diff--file-quiet"))
     if word := _OPS[change.op][1]:
         facts.append((word, "diff--file-quiet"))
-    if mode := mode_words(change):
+    if mode := describe_mode_change(change):
         facts.append((mode, "diff--file-warning"))
     if added:
         facts.append((f"+{added:,}", "diff--file-added"))

@@ -10,14 +10,14 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.text.line_comparison import (
     are_similar,
     changed_words,
-    equal_ends,
-    only_space_differs,
+    common_ends,
+    differ_only_in_space,
+    is_paired_in_order,
     pair_lines,
-    pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.found_reasons import uncovered_lines
-from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
+from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
@@ -100,7 +100,8 @@ def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             found += (
-                _Changed(SourceLine(file, side, line), lines[line].strip(), number) for line in lines_of(hunk, side)
+                _Changed(SourceLine(file, side, line), lines[line].strip(), number)
+                for line in hunk_line_numbers(hunk, side)
             )
     return found
 
@@ -253,8 +254,8 @@ class LineMarks:
     def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and pairs_in_order(edit.old_count, edit.new_count):
-            here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
+        if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
+            here, there = hunk_line_numbers(edit, side), hunk_line_numbers(edit, "new" if side == "old" else "old")
             at = line - here.start
             return there[at] if at < len(there) else None
         key = (file, hunk)
@@ -265,7 +266,7 @@ class LineMarks:
     def _aligned(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
         partners: dict[tuple[Side, int], int] = {}
         for part in parts:
-            for old, new in pair_lines(*texts_of(self._diffs[file], part)):
+            for old, new in pair_lines(*hunk_texts(self._diffs[file], part)):
                 if old is not None and new is not None:
                     partners["old", part.old_start + old] = part.new_start + new
                     partners["new", part.new_start + new] = part.old_start + old
@@ -290,7 +291,7 @@ class LineMarks:
         return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
 
     def _text(self, line: SourceLine) -> str:
-        return text_of(self._diffs[line.file], line.side)[line.line]
+        return side_text(self._diffs[line.file], line.side)[line.line]
 
 
 @remembered(2048)
@@ -301,7 +302,7 @@ def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """
     if max(len(old), len(new)) > _LONGEST_LINE:
         return *_between(old, new), False
-    spaces = only_space_differs(old, new)
+    spaces = differ_only_in_space(old, new)
     before, after = changed_words(old, new)
     if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
         return (), (), False
@@ -316,7 +317,7 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the ranges between the common start and the common end."""
-    head, tail = equal_ends(old, new)
+    head, tail = common_ends(old, new)
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 

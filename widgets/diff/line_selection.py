@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.stack.hunk_splitting import SelectedLines
 from app.review.hunk_lines import Side
 from app.review.seen import changed_line_count
 from app.text.safe_text import escape_unsafe
@@ -121,7 +121,7 @@ def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tupl
 class PickedLines:
     """Changed lines that were picked, of one file."""
 
-    lines: LineNumbers
+    lines: SelectedLines
     hunks: frozenset[str]
     """Ids of the hunks that they are of."""
     whole: frozenset[str]
@@ -182,7 +182,7 @@ class LineSelection:
             return None
         hunks = [(change.hunks[number], count) for number, count in touched.items()]
         return PickedLines(
-            LineNumbers(change.path, frozenset(lines["old"]), frozenset(lines["new"])),
+            SelectedLines(change.path, frozenset(lines["old"]), frozenset(lines["new"])),
             frozenset(hunk.id for hunk, _ in hunks),
             frozenset(hunk.id for hunk, count in hunks if count == changed_line_count(hunk)),
         )

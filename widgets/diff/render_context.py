@@ -7,7 +7,7 @@ from typing import NamedTuple
 from rich.style import Style
 
 from app.proposals.values.models import FileDiff, Hunk, HunkState
-from app.review.hunk_lines import Side, text_of
+from app.review.hunk_lines import Side, side_text
 from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, SourceLine
 from widgets.diff.display_cells import (
     DisplayText,
@@ -119,7 +119,7 @@ class RenderContext:
 
     def line(self, file: int, side: Side, number: int) -> str:
         """A line of source."""
-        return text_of(self.diffs[file], side)[number]
+        return side_text(self.diffs[file], side)[number]
 
     def fits(self, line: str) -> bool:
         """Whether a line is quickly seen to have room on one terminal line."""

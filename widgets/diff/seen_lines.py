@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from textual.widget import Widget
 
-from app.review.hunk_lines import Side, line_of, number_of
+from app.review.hunk_lines import Side, changed_line_at, changed_line_index
 from app.review.seen import SeenLines, changed_line_count
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
@@ -51,7 +51,7 @@ class UnseenLines:
             return int(change.path not in self._seen.files), 1
         if file not in self._counted:
             hunks = [hunk for hunk in change.hunks if self._scene.counts(hunk)]
-            self._counted[file] = sum(map(self._seen.unseen, hunks)), sum(map(changed_line_count, hunks))
+            self._counted[file] = sum(map(self._seen.count_unseen_lines, hunks)), sum(map(changed_line_count, hunks))
         return self._counted[file]
 
     def note(self, row: LineRow, lines: int) -> None:
@@ -88,20 +88,20 @@ class UnseenLines:
             return 0, 0
         if row.hunk is None:
             return bisect_right(hunks, row.new or 0, key=lambda hunk: hunk.new_start), 0
-        return row.hunk, number_of(hunks[row.hunk], *row.lines[0])
+        return row.hunk, changed_line_index(hunks[row.hunk], *row.lines[0])
 
 
 def go_to_unseen(place: UnseenLine, seen: SeenLines, sheet: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
     """Bring the first unseen character of a line into view, and the cursor with it."""
     hunk, scene = sheet.diffs[place.file].change.hunks[place.hunk], sheet.scene
-    side, line = line_of(hunk, place.number)
+    side, line = changed_line_at(hunk, place.number)
     row = row_of(SourceLine(place.file, side, line), place.hunk)
     found = cursor.find(row)
     if found is None:
         return
     drawn = scene.drawn(row, side, line)
     wanted = scene.changed(row, side, line) or ((0, len(scene.line(place.file, side, line))),)
-    character = drawn.text.drawn(seen.missing(hunk, place.number, wanted))
+    character = drawn.text.drawn(seen.first_missing_character(hunk, place.number, wanted))
     part = max(0, bisect_right(drawn.starts, character) - 1)
     if not sheet.wrap:
         cell = drawn.text.cell(character)
@@ -190,7 +190,7 @@ class SeenRecorder:
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change
             if not change.hunks:
-                self.seen.note_file(change.path)
+                self.seen.mark_file_seen(change.path)
         if isinstance(row, LineRow) and row.hunk is not None:
             known = self.seen.lines
             for side, number in row.lines:
@@ -201,16 +201,16 @@ class SeenRecorder:
     def _note_side(self, row: LineRow, side: Side, number: int, part: int) -> None:
         assert row.hunk is not None
         scene, hunk = self._sheet.scene, self._sheet.diffs[row.file].change.hunks[row.hunk]
-        in_hunk = number_of(hunk, side, number)
+        in_hunk = changed_line_index(hunk, side, number)
         line = scene.line(row.file, side, number)
         if scene.fits(line) and not scene.scroll:
-            self.seen.note(hunk, in_hunk)
+            self.seen.mark_seen(hunk, in_hunk)
             return
         drawn = scene.drawn(row, side, number)
         cut, text = scene.cut(drawn, part), drawn.text
         end = len(line) if cut.last == len(text.text) else text.source(cut.last)
         changed = scene.changed(row, side, number) if scene.fits(line) else drawn.changed
-        self.seen.note_part(hunk, in_hunk, (text.source(cut.first), end), changed or ((0, len(line)),))
+        self.seen.mark_part_seen(hunk, in_hunk, (text.source(cut.first), end), changed or ((0, len(line)),))
 
 
 def _is_top(widget: Widget, x: int, y: int) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import HunkRange, lines_of, texts_of
+from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts
 from app.text.plural import plural
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
@@ -243,8 +243,8 @@ class HiddenWhitespace:
 
 def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
     """The index of the hunk that a line is in; -1 if it is in none. There may be many of both."""
-    at = bisect_right(hunks, line.line, key=lambda hunk: lines_of(hunk, line.side).start) - 1
-    return at if at >= 0 and line.line in lines_of(hunks[at], line.side) else -1
+    at = bisect_right(hunks, line.line, key=lambda hunk: hunk_line_numbers(hunk, line.side).start) - 1
+    return at if at >= 0 and line.line in hunk_line_numbers(hunks[at], line.side) else -1
 
 
 def space_words(lines: int) -> str:
@@ -260,7 +260,7 @@ def hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     for file, shown in enumerate(diffs):
         meaning = whitespace_rules(shown.change.path)
         for index, hunk in enumerate(shown.change.hunks):
-            rest = changes_beyond_space(*texts_of(shown, hunk), meaning)
+            rest = changes_beyond_space(*hunk_texts(shown, hunk), meaning)
             if rest is None:
                 continue
             if rest.indented:

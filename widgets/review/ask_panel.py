@@ -27,7 +27,7 @@ from app.conversation.token_totals import TokenTotals
 from app.keys.actions import make_bindings
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.hunk_lines import Side, lines_of
+from app.review.hunk_lines import Side, hunk_line_numbers
 from app.review.review_state import ReviewState
 from widgets.chat.composer_field import ComposerDraft, Editor
 from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
@@ -516,7 +516,7 @@ class AskPanel(Column):
 def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
     """Return the line of a hunk below which its mark stands; None if the hunk has no lines any more."""
     side: Side = "new" if hunk.new_count else "old"
-    lines = lines_of(hunk, side)
+    lines = hunk_line_numbers(hunk, side)
     return SourceLine(file, side, lines[-1]) if lines else None
 
 
@@ -524,6 +524,6 @@ def _quoted(diff: FileDiff, picked: PickedLines) -> str:
     """Return the picked lines with their signs, the removed ones of each hunk before the added ones."""
     rows: list[str] = []
     for hunk in diff.change.hunks:
-        rows += [f"-{diff.old[line]}" for line in lines_of(hunk, "old") if line in picked.lines.old]
-        rows += [f"+{diff.new[line]}" for line in lines_of(hunk, "new") if line in picked.lines.new]
+        rows += [f"-{diff.old[line]}" for line in hunk_line_numbers(hunk, "old") if line in picked.lines.old]
+        rows += [f"+{diff.new[line]}" for line in hunk_line_numbers(hunk, "new") if line in picked.lines.new]
     return "\n".join(rows[:_MOST_PICKED])

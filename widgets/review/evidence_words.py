@@ -8,7 +8,7 @@ from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff, Proposal
-from app.review.hunk_lines import line_of
+from app.review.hunk_lines import changed_line_at
 from app.review.review_state import ReviewState
 from app.text.plural import plural
 from widgets.diff.diff_arrangement import Comment
@@ -73,6 +73,6 @@ def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -
     for file, diff in enumerate(diffs):
         for hunk in filter(has_effect, diff.change.hunks):
             if (mark := found.marks.get(hunk.id)) is not None:
-                line = SourceLine(file, *line_of(hunk, 0))
+                line = SourceLine(file, *changed_line_at(hunk, 0))
                 marks.append(Comment(line, mark.words, _KINDS.get(mark.verdict, "untold")))
     return marks

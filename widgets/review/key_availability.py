@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 
 from app.proposals.values.models import ProposalState
 from app.review.review_state import ReviewState
-from app.review.verdicts import Confirm, can_be_approved, verbs
+from app.review.verdicts import Confirm, can_be_approved, decision_verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
 
 GRACE_SECONDS = 0.5
@@ -156,7 +156,7 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
             return None
     if action == "edit" and proposal.state is ProposalState.STALE:
         return None if proposal.on_disk else "Resolve"
-    return verbs(proposal).titles.get(action, "")
+    return decision_verbs(proposal).titles.get(action, "")
 
 
 def is_offered(action: str, state: ReviewState, question: Confirm | None) -> bool:
@@ -174,7 +174,7 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
         if action == "allow_session" and state.confirmation.kind in _ONCE_ONLY:
             return False
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
-    if state.permission_first and action in DECIDES:
+    if state.has_hidden_permission and action in DECIDES:
         return action in _OF_PERMISSIONS
     return _has_something(action, state)
 
@@ -199,7 +199,7 @@ def _has_something(action: str, state: ReviewState) -> bool:
                 state.proposal is not None and state.proposal.recipe is not None and state.proposal.state.is_pending
             )
         case "next_origin":
-            return state.origins.has_several
+            return state.origins.has_several_origins
         case "undo" | "redo":
             return (state.undo_target if action == "undo" else state.redo_target) is not None
         case "allow_session" | "allow_project" | "narrower" | "wider":

@@ -109,7 +109,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         """Show the request as it is now, if there is one."""
         shown = self._shown
         self._elsewhere = shown is not None and self._is_beside() and self._review.shows_all_of(shown[0])
-        form = None if shown is None else self._state.permissions.form(shown[0])
+        form = None if shown is None else self._state.permissions.selected_form(shown[0])
         if self.guard.set_subject((shown, form, self._elsewhere)):
             self._forget()
             self.sight.lose()
@@ -198,7 +198,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         dead |= set() if lasting else {"allow_session"}
         key_of = self._review.key_of
         chips = [chip(key_of, one, words[one], colour) for one, colour in offered if one not in dead]
-        form = self._state.permissions.form(key)
+        form = self._state.permissions.selected_form(key)
         lines = [Content("   ").join(chips)]
         if lasting and form is not None:
             lines.append(

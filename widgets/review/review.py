@@ -26,12 +26,12 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback, UnfinishedReview
 from app.review.verdicts import (
-    approve,
-    approve_all,
-    can_be_asked_anew,
-    deny,
-    deny_all,
-    deny_in_words,
+    can_ask_model_again,
+    judge_approval,
+    judge_approve_all,
+    judge_denial,
+    judge_deny_all,
+    judge_feedback,
 )
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from widgets.chat.transcript import Transcript
@@ -174,8 +174,8 @@ class Review(Column):
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
         before = self.state.current
-        known = set(self.state.keys)
-        self.state.update(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
+        known = set(self.state.listed_keys)
+        self.state.update_proposals(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
             self.pane.show_outcome(None)
@@ -230,7 +230,7 @@ class Review(Column):
     def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
         if (proposal := self.state.get(proposal_id)) is not None:
-            self.state.take_parts(proposal, parts, whole)
+            self.state.select_split_parts(proposal, parts, whole)
 
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
@@ -264,7 +264,7 @@ class Review(Column):
 
     def show_permission(self) -> bool:
         """Show the open permission request, which then has the keys; return whether it was not shown before."""
-        if not self.state.permission_first:
+        if not self.state.has_hidden_permission:
             return False
         self.state.show_permission()
         self.show_current()
@@ -646,7 +646,7 @@ class Review(Column):
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
             shown, comparing = self.preview.shows(proposal), self.preview.comparing
-            verdict = partial(approve, self.state, proposal, shown=shown, versions=comparing, action=action)
+            verdict = partial(judge_approval, self.state, proposal, shown=shown, versions=comparing, action=action)
             self.deciding.act(verdict(), verdict)
 
     def action_deny(self) -> None:
@@ -661,7 +661,7 @@ class Review(Column):
             return
         proposal = self.state.proposal
         if proposal is not None and not self.deciding.is_busy(proposal):
-            verdict = partial(deny, self.state, proposal)
+            verdict = partial(judge_denial, self.state, proposal)
             self.deciding.act(verdict(), verdict)
 
     def action_approve_all(self) -> None:
@@ -673,12 +673,12 @@ class Review(Column):
                 ids = {*question.ids, *question.named}
                 self.deciding.perform("approve_all", tuple(item.id for item in self.state.waiting if item.id in ids))
             return
-        self.deciding.act(approve_all(self.state))
+        self.deciding.act(judge_approve_all(self.state))
 
     def action_deny_all(self) -> None:
         """Deny everything, after a question."""
         if self._decides() and self.deciding.question is None:
-            self.deciding.act(deny_all(self.state))
+            self.deciding.act(judge_deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
@@ -739,7 +739,7 @@ class Review(Column):
             self._refuse(key)
             return
         span = PermissionScope.SESSION if action == "allow_session" else PermissionScope.ONCE
-        form = None if span is PermissionScope.ONCE else self.state.permissions.form(key)
+        form = None if span is PermissionScope.ONCE else self.state.permissions.selected_form(key)
         self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
 
     def _refuse(self, key: str) -> None:
@@ -880,7 +880,7 @@ class Review(Column):
         self._step(-1)
 
     def _step(self, by: int) -> None:
-        keys = self.state.keys
+        keys = self.state.listed_keys
         if keys:
             at = keys.index(self.state.current) + by if self.state.current in keys else 0
             self.show_item(keys[max(0, min(at, len(keys) - 1))])
@@ -933,12 +933,12 @@ class Review(Column):
         if proposal is None or not proposal.state.is_pending:
             self.writing.end(key)
         elif not self.state.unsaid.feedback_for(proposal):
-            if not can_be_asked_anew(proposal):
+            if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
             elif not self.deciding.is_busy(proposal):
                 self.deciding.deny_stale(proposal)
         elif not self.deciding.is_busy(proposal):
-            self.deciding.act(deny_in_words(self.state, proposal))
+            self.deciding.act(judge_feedback(self.state, proposal))
 
     def _end_writing(self) -> None:
         self.pane.remove_class("-writing")

@@ -7,7 +7,7 @@ from textual.message import Message
 
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment
 from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
@@ -99,7 +99,7 @@ class TakeLines(Message):
 
     proposal_id: str
     revision: int
-    lines: LineNumbers
+    lines: SelectedLines
     whole: frozenset[str]
     """Ids of hunks of which all lines were picked."""
 

@@ -8,10 +8,10 @@ from textual.content import Content
 from textual.style import Style
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.proposals.text.file_warnings import match_words
+from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
-from app.review.verdicts import Confirm, can_be_approved, state_words, verbs
+from app.review.verdicts import Confirm, can_be_approved, decision_verbs, describe_review_state
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import WANTED, Confirmation
@@ -51,7 +51,7 @@ KeyOf = Callable[[str], str]
 
 def state_glyph(proposal: Proposal) -> tuple[str, str]:
     """Return the sign and colour of a proposal's state."""
-    return _IN_PART if proposal.denied_in_part else _STATE_GLYPHS[proposal.state]
+    return _IN_PART if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
 def safe_content(text: str, style: str = "") -> Content:
@@ -104,7 +104,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
     said_below = proposal.state is ProposalState.STALE and not reason
     if proposal.state is not ProposalState.PENDING and not said_below:
-        facts.append(Content.styled(state_words(proposal), state_glyph(proposal)[1]))
+        facts.append(Content.styled(describe_review_state(proposal), state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
     elif proposal.version > 1:
@@ -117,7 +117,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     for rung in {
         match.rung: None for change in proposal.files for match in change.matches if not match.rung.is_exact
     }:
-        facts.append(Content.styled(f"found {match_words(rung)}", "$text-warning"))
+        facts.append(Content.styled(f"found {describe_match(rung)}", "$text-warning"))
     if any(change.edited for change in proposal.files):
         facts.append(Content.styled("changed by you", "$text-accent"))
     if any(change.rebased for change in proposal.files):
@@ -217,7 +217,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
         lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
     elif state.chosen.chosen_part(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
-    keys = _permission_chip(state, key, room) if state.permission_first else _keys(state, proposal, key)
+    keys = _permission_chip(state, key, room) if state.has_hidden_permission else _keys(state, proposal, key)
     return [*lines, keys]
 
 
@@ -263,14 +263,14 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
     if proposal.supersedes:
         facts.append(chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
     if only := state.origins.only:
-        facts.append(chip(key, "next_origin", f"only {only}: {state.origins.left_out} more", "$warning"))
+        facts.append(chip(key, "next_origin", f"only {only}: {state.origins.hidden_count} more", "$warning"))
     return facts
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
     """Return the keys that decide on a proposal, each with its description."""
     part = state.chosen.chosen_part(proposal)
-    verb = verbs(proposal)
+    verb = decision_verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
         if proposal.on_disk:
@@ -332,10 +332,10 @@ def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Cont
 def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     glyph, colour = state_glyph(proposal)
     title = Content("") if room.listed else title_of(proposal)
-    first = Content.assemble((f"{glyph} {proposal.id} {state_words(proposal)}  ", f"bold {colour}"), title)
-    if state.permission_first:
+    first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
+    if state.has_hidden_permission:
         return [first, _permission_chip(state, key, room)]
-    words = verbs(proposal)
+    words = decision_verbs(proposal)
     back = {
         ProposalState.APPLIED: ("undo", "undo"),
         ProposalState.DENIED: ("undo", words.reopen),

@@ -10,10 +10,10 @@ from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
-from app.review.hunk_lines import text_of
+from app.review.hunk_lines import side_text
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import Remark, ReviewFeedback, with_quote
-from app.review.verdicts import can_be_asked_anew
+from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
+from app.review.verdicts import can_ask_model_again
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation
 from widgets.chat.composer_field import DroppedImages
@@ -37,13 +37,13 @@ AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
-def comments_in_diffs(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
+def comments_in_diffs(remarks: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
     for remark in remarks:
         file = files.get(remark.path)
-        if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
+        if file is not None and remark.line < len(side_text(diffs[file], remark.side)):
             found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
@@ -98,7 +98,7 @@ class FeedbackField(WritingField):
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
-    def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
+    def open_for(self, proposal: Proposal, remarks: Sequence[DraftComment], draft: str) -> None:
         """Ask for feedback on a proposal."""
         title = Content.assemble(
             f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
@@ -113,7 +113,7 @@ class FeedbackField(WritingField):
             context.append(Content(f"and {plural(len(remarks) - _LISTED, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
-        if can_be_asked_anew(proposal):
+        if can_ask_model_again(proposal):
             context.append(
                 safe_content(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional.")
             )
@@ -169,9 +169,9 @@ class ReviewWriting:
         if proposal is None:
             self._hand_on(event.text if event.saved else "")
             return
-        remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
+        remark = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
-            remark = with_quote(remark, diffs)
+            remark = add_quote(remark, diffs)
         self._state.unsaid.set_comment(proposal, remark)
         self.keep(proposal.id)
         self.strand()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
-from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, state_words
+from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, describe_review_state
 from widgets.review import review_messages
 
 TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
@@ -147,4 +147,4 @@ def _lapsed(name: str, proposal: Proposal | None) -> str:
     """Why a question must not be answered any more."""
     if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
-    return f"{name} is {state_words(proposal) if proposal else 'gone'} now: the question has lapsed."
+    return f"{name} is {describe_review_state(proposal) if proposal else 'gone'} now: the question has lapsed."

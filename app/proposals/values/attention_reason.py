@@ -80,7 +80,7 @@ class Reason(FrozenModel):
 
 def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """Return the finding, for one file or several together, as a clause without a subject."""
-    named = first_names(names)
+    named = join_first_names(names)
     what = "the file" if files == 1 else plural(files, "file")
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
@@ -107,7 +107,7 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
     }[kind]
 
 
-def first_names(names: Sequence[str]) -> str:
+def join_first_names(names: Sequence[str]) -> str:
     """Return the first few names as text."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{', '.join(names[:_NAMED])}{more}"

@@ -345,7 +345,7 @@ class CommandRunner:
     async def _search(self, argument: str) -> None:
         from app.ui.screens.sessions_screen import SearchScreen
 
-        found = await self._app_context.push_screen(SearchScreen(self._runtime.search, argument))
+        found = await self._app_context.push_screen(SearchScreen(self._runtime.session_search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
             await self._chat.go_to(found.session, found.event)
 
@@ -527,12 +527,12 @@ class CommandRunner:
         self._app_context.notify(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
 
     async def _doctor(self, _: str) -> None:
-        from app.runtime.model_connection import endpoint_of, model_from
+        from app.runtime.model_connection import describe_model_origin, make_endpoint
         from app.ui.screens.report_screens import DoctorScreen
 
         settings = self._preferences.settings
-        named = "" if self._session.demo else model_from(self._runtime, settings)
-        endpoint = endpoint_of(settings, self._runtime.origin_of, named)
+        named = "" if self._session.demo else describe_model_origin(self._runtime, settings)
+        endpoint = make_endpoint(settings, self._runtime.setting_origin, named)
         if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
             await self._connector.switch_to(self._preferences.settings)
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from app.agent.updates import PhaseChanged
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import NotRecorded
-from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, first_items, undo_words
+from app.review.review_decisions import (
+    ReviewDecisions,
+    describe_approval,
+    describe_denial,
+    describe_undo,
+    join_first_items,
+)
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
@@ -247,7 +253,7 @@ class ReviewActions:
     async def deny(self, event: review_messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
         (result,) = await self._each((event,), self._discard)
-        what, back = denial_words(result, event.hunks)
+        what, back = describe_denial(result, event.hunks)
         if event.go_on:
             follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
             said = f" Why it was stale is sent.{follows}"
@@ -260,11 +266,11 @@ class ReviewActions:
         denied = await self._each(event.each, self._discard)
         on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
         others = [result.proposal for result in denied if not result.proposal.on_disk]
-        partly = [proposal.id for proposal in others if proposal.written_in_part]
-        fact = f"what was written of {first_items(partly)} stays" if partly else "nothing was written"
+        partly = [proposal.id for proposal in others if proposal.is_written_in_part]
+        fact = f"what was written of {join_first_items(partly)} stays" if partly else "nothing was written"
         if on_disk:
-            fact = f"{first_items(on_disk)} taken back off the disk"
-        undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
+            fact = f"{join_first_items(on_disk)} taken back off the disk"
+        undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
         said = self._fate(event.each, denied)
@@ -272,7 +278,7 @@ class ReviewActions:
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
-        await self._decisions.check(name, revision, hunks)
+        await self._decisions.run_required_checks(name, revision, hunks)
         images = await self._images(event)
         self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.words, images)
@@ -320,7 +326,7 @@ class ReviewActions:
         """Take a decision back."""
         self.after_decision.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
-        text, back = undo_words(result)
+        text, back = describe_undo(result)
         self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
@@ -344,13 +350,13 @@ class ReviewActions:
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
-        return self._runtime.service.diffs(proposal_id)
+        return self._runtime.service.file_diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
         """Compute the diff between the former version and this one."""
-        from app.proposals.decide.comment_follow_up import version_diffs
+        from app.proposals.decide.comment_follow_up import diff_with_predecessor
 
-        diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
+        diffs = await asyncio.to_thread(diff_with_predecessor, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
@@ -366,7 +372,7 @@ class ReviewActions:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(
-            lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
+            lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
         )
         self._review.take_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
@@ -401,11 +407,11 @@ class ReviewActions:
             except (StaleProposal, ChangedSinceSeen):
                 # What can't be merged by hand is told while the text is still on the screen.
                 mine = UnsavedText(text, proposed_text(diff, before=True))
-                conflict = await asyncio.to_thread(service.conflict, name, event.path, mine)
+                conflict = await asyncio.to_thread(service.open_conflict, name, event.path, mine)
                 if conflict.regions:
                     unsaved.append(mine)
                     return
-                await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
+                await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
             self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
 
         text = proposed_text(diff)
@@ -436,14 +442,14 @@ class ReviewActions:
         name = event.proposal_id
         path, service = event.path, self._runtime.service
         while True:
-            conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
+            conflict = await asyncio.to_thread(service.open_conflict, name, path, unsaved)
             path = conflict.path
 
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
-                return await asyncio.to_thread(service.conflict, name, path, text)
+                return await asyncio.to_thread(service.open_conflict, name, path, text)
 
             vim = self._preferences.settings.vim
             screen = ResolveScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
@@ -489,7 +495,7 @@ class ReviewActions:
             )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
-        text, undoes = approval_words(result)
+        text, undoes = describe_approval(result)
         self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
 
     def _key(self, action: str) -> str:

@@ -106,7 +106,7 @@ class ReviewChecks:
             self.following = CheckFollower(
                 self._runtime.checks,
                 self._configured,
-                self._runtime.service.check_trees,
+                self._runtime.service.versions_to_check,
                 self._chosen,
                 self._publish,
             )
@@ -214,7 +214,7 @@ class ReadingProgress:
 
     async def load(self) -> None:
         """Load the lines that were seen elsewhere; raises StorageError."""
-        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading.seen()))
+        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading_store.seen_lines()))
 
     async def save_soon(self) -> None:
         """Save the seen lines at the next pause. Raises StorageError."""
@@ -228,7 +228,7 @@ class ReadingProgress:
         async with self._saving:
             self._is_due = False
             if new := self._review.state.looked_at.take_new():
-                await asyncio.to_thread(lambda: self._runtime.reading.add(new))
+                await asyncio.to_thread(lambda: self._runtime.reading_store.add_seen(new))
 
     async def close(self) -> None:
         """Save the seen lines; storage errors are ignored because the app is exiting."""

@@ -220,7 +220,7 @@ class ResolveScreen(EditScreen):
         def save_text(text: str) -> Awaitable[None]:
             return save(text, self._conflict.disk)
 
-        super().__init__(conflict.proposal, conflict.path, conflict.text(), save_text, editor, vim=vim)
+        super().__init__(conflict.proposal, conflict.path, conflict.text_with_choices(), save_text, editor, vim=vim)
         self._conflict = conflict
         self._save_answer = save
         self._again = again
@@ -296,7 +296,7 @@ class ResolveScreen(EditScreen):
         """Undo the last choice or edit."""
         if self._conflict.whole:
             self._side = None
-            self._area.source = self._conflict.text()
+            self._area.source = self._conflict.text_with_choices()
         else:
             self._area.undo()
         self._tell_place()
@@ -361,7 +361,7 @@ class ResolveScreen(EditScreen):
             self._area.show_block(blocks[0])
             self._notice(f"Not saved: {plural(len(blocks), 'conflict')} still open.")
             return None
-        if (line := self._conflict.stray_marker(text)) >= 0:
+        if (line := self._conflict.find_stray_marker(text)) >= 0:
             self._area.move_cursor((line, 0), center=True)
             self._notice(f"Not saved: line {line + 1} is still a marker of a conflict.")
             return None
@@ -374,7 +374,7 @@ class ResolveScreen(EditScreen):
             unsaved = UnsavedText(self._area.source, self._conflict.disk_text)
         conflict = await self._again(unsaved)
         self._conflict, self._unsaved, self._side = conflict, unsaved, None
-        self._text = conflict.text()
+        self._text = conflict.text_with_choices()
         self._set_typing(types=False)
         self._area.show_conflict(conflict)
         self._show_first()

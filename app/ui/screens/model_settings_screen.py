@@ -16,7 +16,7 @@ from app.config.toml import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
 from app.llm.values.address import parse_address
-from app.runtime.model_connection import LearnedProfiles, base_url_of
+from app.runtime.model_connection import LearnedProfiles, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import DialogKey, ValuesDialog
@@ -108,7 +108,7 @@ class _Origins:
 
     def of_general(self, path: Sequence[str], value: Any) -> str:
         """Return the file that has the setting for all models."""
-        origin = self._runtime.origin_of(path[0])
+        origin = self._runtime.setting_origin(path[0])
         same = _inside(self.file, path) == value or path[0] in ("price", "request")
         if origin == self._runtime.dirs.config_file.name:
             return "yours, for all models" if same else "yours, in this session"
@@ -119,7 +119,7 @@ class _Known:
     """Known values for settings that nobody has configured."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
-        address = parse_address(base_url_of(settings)).url
+        address = parse_address(find_base_url(settings)).url
         self._seed = seed_profile(address, model.id)
         self._beliefs: dict[str, LearnedField] = {
             belief.field: belief for belief in read_valid_fields(LearnedProfiles(runtime.sessions), address, model.id)

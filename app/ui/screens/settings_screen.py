@@ -216,7 +216,7 @@ class SettingsScreen(ValuesDialog):
             help_beside = "" if self.narrow else row.help
             return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
         value = getattr(self._preferences.settings, row.key)
-        origin = self._runtime.origin_of(row.key)
+        origin = self._runtime.setting_origin(row.key)
         elsewhere = origin not in ("", "config.toml")
         return Content.assemble(
             f"  {row.title:<23}",
@@ -300,7 +300,7 @@ class SettingsScreen(ValuesDialog):
             self.tell(str(error), problem=True)
             return False
         self.draw()
-        overridden = self._runtime.origin_of(row.key)
+        overridden = self._runtime.setting_origin(row.key)
         if overridden not in ("", "config.toml"):
             self.tell(f"Saved and in use now; at the next start {overridden} overrides it again.")
         elif getattr(self._preferences.settings.with_model_tables, row.key) != checked:

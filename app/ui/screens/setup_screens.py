@@ -211,13 +211,13 @@ class EndpointScreen(Dialog[bool]):
     @on(Input.Changed)
     def show_host(self) -> None:
         """Show the host to which requests and the key would go."""
-        from app.runtime.model_connection import base_url_of
+        from app.runtime.model_connection import find_base_url
 
         changes = self._changes
         if not changes or self._fault(changes):
             self._say("Requests go nowhere yet.")
         else:
-            self._say(f"Requests go to {host_and_port(base_url_of(self._settings.model_copy(update=changes)))}.")
+            self._say(f"Requests go to {host_and_port(find_base_url(self._settings.model_copy(update=changes)))}.")
 
     @on(Input.Submitted)
     def keep(self) -> None:

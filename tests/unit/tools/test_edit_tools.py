@@ -117,7 +117,7 @@ async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Ben
 
 async def test_a_patch_over_very_many_files_is_told_in_short(bench: Bench) -> None:
     files = tuple(Stat(f"f{number}", "edit", 1, 0) for number in range(500))
-    bench.draft.patch = lambda patch: Report(files, "note " * 5000)
+    bench.draft.apply_patch = lambda patch: Report(files, "note " * 5000)
     output = await bench.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
     told = json.loads(output.text)
     assert (len(told["files"]), told["more_files"]) == (50, 450)

@@ -138,11 +138,6 @@ class MarkdownDocument:
         return self._width
 
     @property
-    def finished(self) -> bool:
-        """Whether `finish` was called."""
-        return self._finished
-
-    @property
     def source(self) -> str:
         """The whole text so far."""
         if len(self._parts) > 1:

@@ -122,7 +122,7 @@ def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> Non
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
     sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), SeenLines()
     assert [UnseenLines(sheet.scene, seen).count(file) for file in range(2)] == [(1, 1), (2, 2)]
-    seen.note_file("logo.png")
+    seen.mark_file_seen("logo.png")
     assert UnseenLines(sheet.scene, seen).count(0) == (0, 1)
 
 

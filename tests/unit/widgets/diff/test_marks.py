@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.geometry import Size
 
-from app.proposals.text.line_comparison import only_space_differs, pair_lines
+from app.proposals.text.line_comparison import differ_only_in_space, pair_lines
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import lines_of
+from app.review.hunk_lines import hunk_line_numbers
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.background_jobs import BackgroundJobs
@@ -45,9 +45,9 @@ def test_as_many_lines_are_paired_one_by_one() -> None:
 
 
 def test_only_whitespace() -> None:
-    assert only_space_differs("  a =1", "a = 1")
-    assert not only_space_differs("a", "a")
-    assert not only_space_differs("a", "b")
+    assert differ_only_in_space("  a =1", "a = 1")
+    assert not differ_only_in_space("a", "a")
+    assert not differ_only_in_space("a", "b")
 
 
 def test_changed_words_of_a_pair() -> None:
@@ -140,7 +140,7 @@ def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: 
     moved = moved_lines([diff])
     for line, other in moved.items():
         assert line.side != other.side
-        assert any(line.line in lines_of(hunk, line.side) for hunk in diff.change.hunks)
+        assert any(line.line in hunk_line_numbers(hunk, line.side) for hunk in diff.change.hunks)
         assert other in moved
 
 
