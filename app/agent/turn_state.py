@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from app.agent.gate import Gate
 from app.agent.interventions import TurnProgress
@@ -208,6 +208,14 @@ class TurnState:
             if self.last is LastStep.CALLS:
                 self.last = LastStep.RESULTS
             self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
+
+
+def open_question(events: Iterable[Event]) -> Question | None:
+    """Return the oldest question in these events that the user has neither answered nor passed over."""
+    state = TurnState()
+    for event in events:
+        state.apply(event)
+    return state.question
 
 
 def make_ladder_state(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -18,6 +18,7 @@ from app.agent.limits import Limits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
+from app.agent.turn_state import open_question
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
@@ -343,3 +344,24 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     if settings.model == runtime.settings.model:
         return runtime.setting_origin("model")
     return "your last pick in the app"
+
+
+class AskingSession(NamedTuple):
+    """A session whose model waits for the user's answer."""
+
+    id: str
+    title: str
+    is_open: bool
+    """Whether a window has it."""
+
+
+_LOOKED_AT = 20
+"""Sessions, latest first."""
+
+
+def find_open_question(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
+    """Return the latest other session with an unanswered question; None if there is none. Raises StorageError."""
+    for record in runtime.sessions.all()[:_LOOKED_AT]:
+        if record.id != besides and open_question(runtime.sessions.last_turns(record.id)) is not None:
+            return AskingSession(record.id, record.title, is_session_open(runtime.dirs.session_lock(record.id)))
+    return None

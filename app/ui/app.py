@@ -31,13 +31,16 @@ from app.ui.themes.first_theme import STANDARD, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
+from widgets.common.workbench_bars import ReadingGrew
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
     from app.config.settings import Settings
 
-_WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
+_WORKBENCH_ACTIONS = frozenset(
+    {"focus_chat", "focus_diff", "focus_approvals", "go_where_needed", "interrupt", "command"}
+)
 """Actions that make sense only while the workbench is in front."""
 
 
@@ -248,19 +251,24 @@ class SignoffApp(FittedApp):
         if self.workbench.session_status.asks:
             self.draw_status()
 
+    @on(ReadingGrew)
     def draw_status(self) -> None:
         """Bring the status bar up to date."""
         from app.ui.status import status_of
+        from app.ui.terminal.attention import window_title
 
-        bench = self.workbench
+        bench, side = self.workbench, self.controllers.review
         bench.session_status = status_of(
             self.settings,
             self.current,
             self.controllers.runtime.workspace.root,
             bench.waiting,
+            side.reading.status if side is not None else None,
             in_review=bench.in_review,
             in_composer=bench.in_composer,
         )
+        needed = bench.waiting + bool(bench.session_status.asks)
+        self.attention.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
 
     # What the user says
 
@@ -343,6 +351,17 @@ class SignoffApp(FittedApp):
     def action_focus_approvals(self) -> None:
         """Go to the approvals."""
         self.workbench.show_pane("approvals")
+
+    def action_go_where_needed(self) -> None:
+        """Go to a permission request, a question or a proposal that waits; else say in which session one does."""
+        if self.workbench.needs_permission:
+            self.workbench.show_pane("approvals")
+        elif self.workbench.session_status.asks:
+            self.action_focus_chat()
+        elif self.workbench.waiting:
+            self.workbench.show_pane("diff")
+        elif self.current.ready.is_set():
+            self.run_background(self.controllers.commands.open_asking_session, group="command")
 
     def action_interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""

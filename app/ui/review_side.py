@@ -13,6 +13,7 @@ from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
 from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
 from widgets.common.containers import Column
+from widgets.common.workbench_bars import ReadingGrew
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -105,8 +106,13 @@ class ReviewSide(Column):
 
     @on(DiffView.CameOnScreen)
     def keep_seen(self) -> None:
-        """Save the seen lines."""
-        self._work(self._reading.save_soon, group="reading")
+        """Save the seen lines, and tell once that is done."""
+
+        async def save() -> None:
+            if await self._reading.save_soon():
+                self.post_message(ReadingGrew())
+
+        self._work(save, group="reading")
 
     @on(review_messages.VersionsWanted)
     @on(review_messages.FollowUpsWanted)

@@ -114,6 +114,20 @@ _PART_GAP = "  ·  "
 _NOTHING = TokenTotals()
 
 
+class ReadingStatus(NamedTuple):
+    """How much of what waits was read."""
+
+    read: int = 0
+    """Changed lines that were on screen."""
+    lines: int = 0
+    """All changed lines."""
+    minutes: float | None = None
+    """How long the rest takes at the user's own pace; None if that is not known or not wanted."""
+
+
+_UNREAD = ReadingStatus()
+
+
 class StatusValues(NamedTuple):
     """The values that the status bar shows."""
 
@@ -130,6 +144,8 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Proposals that await a decision."""
+    reading: ReadingStatus = _UNREAD
+    """How much of them was read."""
     context_tokens: int = 0
     context_window: int = 0
     """0 where it is not known."""
@@ -142,6 +158,18 @@ class StatusValues(NamedTuple):
     """The answer that the model waits for."""
     answer_key: str = ""
     """The key that answers it, or leads to where it is answered."""
+
+
+def _reading_words(reading: ReadingStatus) -> str:
+    """Return `read 180 of 410 lines, about 6 min`."""
+    read = f"read {reading.read:,} of {plural(reading.lines, 'line')}"
+    if reading.minutes is None or reading.read == reading.lines:
+        return read
+    return f"{read}, about {max(1, round(reading.minutes))} min"
+
+
+class ReadingGrew(Message):
+    """More of what waits was on screen, and that is saved."""
 
 
 class StatusBar(ClickTargets):
@@ -208,6 +236,8 @@ class StatusBar(ClickTargets):
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
             parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
+        if status.reading.lines:
+            parts.append(LinePart(4, Content.styled(_reading_words(status.reading), _QUIET)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))

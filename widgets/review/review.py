@@ -138,6 +138,8 @@ class Review(Column):
         self._held_action: str | None = None
         """The action of the chip on which the mouse button went down."""
         self._could_ask = False
+        self._unseen_wanted = ""
+        """The proposal whose first unseen line is to be shown once its diff is there."""
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
@@ -191,6 +193,9 @@ class Review(Column):
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
         if self.preview.take_diffs(proposal_id, diffs):
             self.draw()
+            if self._unseen_wanted == proposal_id:
+                self.call_after_refresh(self.view.action_next_unseen)
+            self._unseen_wanted = ""
         self.post_message(review_messages.ThreadsWanted(proposal_id))
 
     def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
@@ -498,8 +503,13 @@ class Review(Column):
         self.draw()
 
     @on(DiffView.NothingUnseen)
-    def _say_all_was_seen(self) -> None:
-        self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
+    def _go_to_next_unread(self) -> None:
+        """Show the next proposal with unseen lines, at the first of them; say so if there is none."""
+        if (key := self.state.next_unread) and self._choosable is not None:
+            self._unseen_wanted = key
+            self.show_item(key)
+        else:
+            self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:

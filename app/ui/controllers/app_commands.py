@@ -349,6 +349,19 @@ class CommandRunner:
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
             await self._chat.go_to(found.session, found.event)
 
+    async def open_asking_session(self) -> None:
+        """Open another session whose model waits for an answer, or say in which window it does."""
+        from app.runtime.model_connection import find_open_question
+
+        session = self._session.current
+        found = await asyncio.to_thread(find_open_question, self._runtime, session.id if session else "")
+        if found is None:
+            self._app_context.notify("Nothing needs you in this workspace.")
+        elif found.is_open:
+            self._app_context.notify(f"The model of “{found.title}” asks you something, in its own window.")
+        elif await self._may_leave(found.id):
+            await self._chat.open_session(await asyncio.to_thread(self._runtime.sessions.get, found.id))
+
     async def _rename(self, argument: str) -> None:
         if not argument:
             raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['rename'])}.")

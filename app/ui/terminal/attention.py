@@ -64,6 +64,27 @@ def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
     return notification
 
 
+_SAVE_TITLE = "\x1b[22;2t"
+_RESTORE_TITLE = "\x1b[23;2t"
+"""XTPUSHTITLE and XTPOPTITLE (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html)."""
+
+
+def window_title(needed: int, folder: str) -> str:
+    """Return the title of the terminal's window: `signoff (3) - folder`.
+
+    Args:
+        needed: How many things wait for the user.
+        folder: The name of the workspace's folder.
+    """
+    count = f" ({needed})" if needed else ""
+    return f"signoff{count} - {_plain(folder)}"
+
+
+def _shows_titles(environment: Mapping[str, str]) -> bool:
+    """Return whether the terminal takes a title; consoles print what they do not know, and screen has none."""
+    return environment.get("TERM", "") not in ("", "dumb", "linux", "unknown") and "STY" not in environment
+
+
 def _plain(text: str) -> str:
     return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_LONGEST]
 
@@ -73,6 +94,8 @@ class Attention:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._has_titles = _shows_titles(environment)
+        self._title = ""
         self._driver: Driver | None = None
         self.paused = False
         """While another program has the terminal."""
@@ -91,9 +114,14 @@ class Attention:
                     self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self
+                if attention._has_titles:
+                    self.write(_SAVE_TITLE)
+                    attention._write_title()
 
             def stop_application_mode(self) -> None:
                 attention._driver = None
+                if attention._has_titles:
+                    self.write(_RESTORE_TITLE)
                 super().stop_application_mode()
 
         return NotedDriver
@@ -114,3 +142,14 @@ class Attention:
             return
         self._driver.write(call_for(kind, text, self._environment))
         self._driver.flush()
+
+    def set_title(self, title: str) -> None:
+        """Set the title of the terminal's window; that of before comes back at the end."""
+        if title != self._title:
+            self._title = title
+            self._write_title()
+
+    def _write_title(self) -> None:
+        if self._driver is not None and self._title and self._has_titles:
+            self._driver.write(f"\x1b]2;{self._title}\a")
+            self._driver.flush()
