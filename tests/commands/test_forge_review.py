@@ -97,7 +97,7 @@ class Review:
         """A comment on a line as the app records it."""
         diff = next(one for one in self.runtime.service.file_diffs("P1") if one.change.path == path)
         remark = DraftComment(path, side, line - 1, text)
-        return DraftComment(path, side, line - 1, text, quote_lines(diff, remark)).comment
+        return DraftComment(path, side, line - 1, text, quote_lines(diff, remark)).as_line_comment
 
     def edit(self, lines: list[str]) -> None:
         self.runtime.service.replace_result("P1", "a.txt", "\n".join([*lines, ""]))
