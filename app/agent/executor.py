@@ -428,6 +428,8 @@ class Executor:
         said = (event.text for event in self._log.events if isinstance(event, UserMessage))
         progress.draft.request = "\n".join(said)
         try:
+            if progress.edited:
+                await asyncio.to_thread(_note_reads, progress.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
         except TooMuchUnread as full:
             # What another agent has staged meanwhile has filled it.
@@ -462,6 +464,13 @@ class Executor:
         self, progress: _Progress, call: ToolCall, outcome: CallOutcome, text: str, summary: str
     ) -> None:
         await progress.recorder.write_soon(_result(call, outcome, text, summary))
+
+
+def _note_reads(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
+    """Note with a draft what the model had read; on a thread."""
+    from app.agent.read_history import find_read_history
+
+    draft.read_history = find_read_history(events, message, draft.changed_paths.keys())
 
 
 def _question(call: ToolCall, arguments: object) -> Question:

@@ -61,7 +61,7 @@ class TurnProgress:
     effect_step: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
         parts = [f"Step {self.step} of {self.step_limit}."]
         if self.times > 1:
@@ -117,8 +117,8 @@ def closing_instruction(
         case InterventionKind.STEP_LIMIT:
             return _instruction(
                 kind,
-                f"The step limit of this turn is reached. {progress.words} Do not call tools. Hand control back to "
-                "the user: say what is done, what is left, and how you would go on.",
+                f"The step limit of this turn is reached. {progress.description} Do not call tools. Hand control "
+                "back to the user: say what is done, what is left, and how you would go on.",
             )
         case InterventionKind.COST_LIMIT | InterventionKind.TIME_LIMIT:
             limit = "on the cost of" if kind is InterventionKind.COST_LIMIT else "on the working time of"
@@ -131,8 +131,8 @@ def closing_instruction(
         case InterventionKind.NO_PROGRESS:
             return _instruction(
                 kind,
-                f"This turn makes no progress. {progress.words} Do not call tools. Hand control back to the user: "
-                "say what you tried, what stands in the way, and what you need.",
+                f"This turn makes no progress. {progress.description} Do not call tools. Hand control back to the "
+                "user: say what you tried, what stands in the way, and what you need.",
             )
     return staged_instruction(proposals, paths)
 
@@ -164,8 +164,8 @@ def nudge_instruction(
             )
         case _:
             text = (
-                f"This turn makes no progress. {progress.words} The results above are all there is: use them, try "
-                "another way, or ask the user."
+                f"This turn makes no progress. {progress.description} The results above are all there is: use them, "
+                "try another way, or ask the user."
             )
     return _instruction(kind, text)
 

@@ -524,7 +524,7 @@ class LadderMove(EventBase):
     """`app.agent.ladder.facts_of`: nothing that was said."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`last response → run calls (last calls, steps 3, step_limit 50)`."""
         facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
         return f"{self.rung} → {self.move} ({facts})"

@@ -110,7 +110,7 @@ def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
 
 def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
-    by = f"From {event.origin.words}: " if event.origin else ""
+    by = f"From {event.origin.description}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
     return f"{head}\n\n{fence_code(diff, 'diff')}" if diff else head
 

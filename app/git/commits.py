@@ -261,7 +261,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        named = [workspace.locate(path) for path in paths] or ["."]
+        named = [workspace.normalize_path(path) for path in paths] or ["."]
         within = ["--", *(f"{lead}{'' if path == '.' else path}" or "." for path in named)]
         found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)

@@ -243,7 +243,7 @@ def limits_of(settings: Settings) -> Limits:
 def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
-    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    files = itertools.islice(runtime.workspace.walk_files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
     every = find_guidance(runtime.workspace, nested, tell)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)

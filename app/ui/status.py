@@ -30,7 +30,7 @@ _WORDS = {
 }
 
 
-def status_of(
+def make_status(
     settings: "Settings",
     current: CurrentSession,
     root: Path,
@@ -108,7 +108,7 @@ def begins_turn(update: Update) -> bool:
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 
-def calls_back(update: Update) -> str:
+def attention_reason(update: Update) -> str:
     """Return why the user is needed now, for a notification; empty if not."""
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):

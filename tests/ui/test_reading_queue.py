@@ -150,19 +150,19 @@ async def test_f6_leads_to_a_permission_a_question_or_a_proposal(tmp_path: Path,
         await run.see("Nothing needs you in this workspace.")
         await stage(run, ("a.txt", 3), kind=OriginKind.PATCH)
         await run.pilot.press("f6")
-        await run.until(lambda: run.app.workbench.in_review, "the review")
+        await run.until(lambda: run.app.workbench.is_in_review, "the review")
         await run.pilot.press("f2")
         server.call("ask_user", {"question": "Which?", "options": ["a", "b"]})
         await run.say("ask me")
         await run.pilot.press("f4", "f6")
-        await run.until(lambda: run.app.workbench.in_composer, "the question")
+        await run.until(lambda: run.app.workbench.is_in_composer, "the question")
         server.call("run_command", {"command": "echo hello"})
         server.say("It ran.")
         await run.write("a")
         await run.pilot.press("enter")
         await run.see("Needs your permission")
         await run.pilot.press("f2", "f6")
-        await run.until(lambda: run.app.workbench.in_review, "the permission")
+        await run.until(lambda: run.app.workbench.is_in_review, "the permission")
 
 
 async def test_f6_opens_the_session_whose_model_asks(tmp_path: Path, server: WireServer) -> None:

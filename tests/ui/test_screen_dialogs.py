@@ -475,7 +475,7 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
         with run.without("proposals"):
             await run.pilot.press("ctrl+s")
             await run.told("no such table")
-        assert isinstance(run.app.screen, EditScreen) and run.app.screen.changed, "it can be saved again"
+        assert isinstance(run.app.screen, EditScreen) and run.app.screen.has_changes, "it can be saved again"
         await run.pilot.press("escape")
         await run.screen("AskScreen")
         await run.pilot.press("n")

@@ -278,7 +278,7 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 
 
 @runtime_checkable
-class Retitles(Protocol):
+class RetitlesKeys(Protocol):
     """A widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
@@ -287,7 +287,7 @@ class Retitles(Protocol):
 
 
 @runtime_checkable
-class NamesKeys(Protocol):
+class ShowsOwnKeys(Protocol):
     """A widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
@@ -318,7 +318,7 @@ class KeyBar(HintLine):
         # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            named = {action for node in above if isinstance(node, NamesKeys) for action in node.named_keys}
+            named = {action for node in above if isinstance(node, ShowsOwnKeys) for action in node.named_keys}
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
     def places(self, width: int) -> Sequence[Placed]:
@@ -354,7 +354,7 @@ def shown_keys(
         if action is not None and action.handler in named:
             continue
         everywhere = action is not None and action.scope == "app"
-        title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
+        title = node.title_of(binding.action) if isinstance(node, RetitlesKeys) else ""
         if title is None:
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)

@@ -26,7 +26,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
 """Escape sequences of keys without a character."""
 
 
-def keys_of(lines: str) -> Iterator[events.Key]:
+def make_key_events(lines: str) -> Iterator[events.Key]:
     """Yield a key event for each letter, and Enter at the end of each line."""
     for letter in _SEQUENCE.sub("", lines):
         if letter == "\n":
@@ -53,7 +53,7 @@ def desktop_notification(title: str, text: str) -> str:
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
 
-def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
+def attention_sequence(kind: str, text: str, environment: Mapping[str, str]) -> str:
     """Return the bytes of a `bell` or `desktop` notification for the terminal of this environment."""
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
@@ -100,7 +100,7 @@ class Attention:
         self.paused = False
         """While another program has the terminal."""
 
-    def listen_in(self, base: type["Driver"]) -> type["Driver"]:
+    def wrap_driver(self, base: type["Driver"]) -> type["Driver"]:
         """The same driver, known to this object once it runs."""
         attention = self
 
@@ -110,7 +110,7 @@ class Attention:
             def start_application_mode(self) -> None:
                 # To what it finds here Textual goes back, for an editor too.
                 restore_terminal()
-                for key in keys_of(take_typed_lines()):
+                for key in make_key_events(take_typed_lines()):
                     self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self
@@ -140,7 +140,7 @@ class Attention:
         """
         if self._driver is None or self.paused or kind == "off":
             return
-        self._driver.write(call_for(kind, text, self._environment))
+        self._driver.write(attention_sequence(kind, text, self._environment))
         self._driver.flush()
 
     def set_title(self, title: str) -> None:
