@@ -200,7 +200,7 @@ class TurnBudget:
         limits = self._limits
         if limits.max_seconds is not None and self._usage.seconds >= limits.max_seconds:
             used = f"The time limit of {format_duration(limits.max_seconds)} is reached"
-            return ReachedLimit("time", f"{used}. Raise it with --max-time or max_time in the configuration.")
+            return ReachedLimit("time", f"{used}. Raise max_time in the configuration (signoff run: --max-time).")
         if limits.max_cost is None:
             return None
         if self._price is None:
@@ -212,8 +212,8 @@ class TurnBudget:
         return ReachedLimit(
             "cost",
             f"The cost limit of {format_cost(limits.max_cost)} is reached: {format_cost(spent)} is spent, and the "
-            f"next step needs up to {format_cost(needed)}. Raise it with --max-cost or max_cost in the "
-            "configuration.",
+            f"next step needs up to {format_cost(needed)}. Raise max_cost in the "
+            "configuration (signoff run: --max-cost).",
         )
 
     def used(self, steps: int, step_limit: int) -> list[LimitUse]:

@@ -296,6 +296,17 @@ def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path)
     assert states(folder) == {}
 
 
+def test_why_a_turn_ended_is_a_line_of_the_chat(processes: Forking, folder: Path) -> None:
+    (folder.parent / "home/config").mkdir(parents=True)
+    (folder.parent / "home/config/config.toml").write_text("max_cost = 1\n")
+    with WireServer() as server:
+        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with plain(processes, folder, **variables) as chat:
+            chat.answer("\n> ", "hello")
+            assert "! The cost limit cannot be kept" in chat.wait_for("\n> ")
+        assert not server.requests
+
+
 def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) -> None:
     with plain(processes, folder, "--demo", "--plain") as chat:
         chat.answer("\n> ", "Fix the failing test")
