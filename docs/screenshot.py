@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.agent.updates import Phase
 from app.demo.demo_server import create_sample, demo_server
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 
@@ -22,7 +22,7 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
         os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")
         root = create_sample(Path(folder))
         async with demo_server() as settings:
-            runtime = open_runtime(root, {**settings, "theme": theme}, {})
+            runtime = open_workspace(root, {**settings, "theme": theme}, {})
 
             async def opener() -> OpenedWorkspace:
                 return OpenedWorkspace(runtime, runtime.settings, None, True)

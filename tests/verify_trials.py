@@ -21,7 +21,7 @@ from pathlib import Path
 
 from app.cli.main import main as signoff
 from app.runtime.git_proposals import stage_commits
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 
 APART = (5, 3, 2, 1)
 """How many versions lie between the base that was reviewed and another; the first that git takes."""
@@ -107,7 +107,7 @@ def prepare(source: Path, folder: Path, most: int) -> Trials:
 
 def review(trials: Trials, commit: str) -> None:
     """Stage a commit, approve it, commit and sign it."""
-    runtime = open_runtime(trials.root, {}, {})
+    runtime = open_workspace(trials.root, {}, {})
     try:
         proposal, left_out = stage_commits(runtime, [commit])
         assert not left_out, left_out

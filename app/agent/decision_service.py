@@ -9,7 +9,7 @@ from app.conversation.events import Decision, Event, Notice, ProposalChanged, Pr
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, LineComment
-from app.proposals.values.models import DecisionResult, FileVersion, Proposal, ProposalState, state_words
+from app.proposals.values.models import DecisionResult, FileVersion, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 
@@ -66,7 +66,7 @@ def decision_event(
         comments=comments,
         images=images,
         still_pending=result.proposal.state.is_pending,
-        denied_in_part=result.proposal.denied_in_part,
+        denied_in_part=result.proposal.is_denied_in_part,
         stale=result.proposal.last.stale if result.proposal.last else "",
         number=result.proposal.last.number if result.proposal.last else 0,
         origin=result.proposal.origin,
@@ -86,7 +86,7 @@ def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRe
         files = ", its text is off the disk" if proposal.state is ProposalState.DENIED else ""
     why = str(error).rstrip(".") or type(error).__name__
     return NotRecorded(
-        f"{proposal.id} is {state_words(proposal.state)}{files}; this could not be recorded ({why}). "
+        f"{proposal.id} is {describe_state(proposal.state)}{files}; this could not be recorded ({why}). "
         "Don't repeat it: signoff records it as soon as that works."
     )
 
@@ -118,7 +118,7 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Tell the user where a decision on another session's or another agent's proposal was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
         hears = "reads your words" if has_feedback(event) else "is told"
-        who = event.origin.words
+        who = event.origin.description
         return Notice(
             text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
         )
@@ -218,7 +218,7 @@ class DecisionService(ABC):
     ) -> Proposal:
         """Put the user's resolution of a conflict into a stale proposal; the model is informed by a system
         message."""
-        proposal = await asyncio.to_thread(self.proposal_service.resolve, proposal_id, path, answer, seen)
+        proposal = await asyncio.to_thread(self.proposal_service.resolve_conflict, proposal_id, path, answer, seen)
         await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal
 

@@ -37,7 +37,7 @@ from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCo
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.tools.base.contract import ToolError
-from app.tools.base.targets import secret_reason_of
+from app.tools.base.targets import find_secret_reason
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
@@ -199,7 +199,7 @@ def _change(subject: SideSubject) -> str:
     stats = [file.stat for file in proposal.files]
     more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
     return (
-        f"It is about proposal {proposal.id} ({proposal.origin.words}): {proposal.summary or 'no summary'}. "
+        f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
         f"{_standing(proposal)} Its files: {format_files(stats[:_FILES_NAMED])}{more}."
     )
 
@@ -343,10 +343,10 @@ class SideQuestions:
         """Return the subject in its present state and the earlier exchanges of its thread; runs on a thread."""
         ports = self._ports()
         proposal = ports.service.get(place.proposal)
-        diff = next((one for one in ports.service.diffs(place.proposal) if one.change.path == place.path), None)
+        diff = next((one for one in ports.service.file_diffs(place.proposal) if one.change.path == place.path), None)
         if diff is None:
             raise ProposalError(f"{place.path} is not in {place.proposal} any more.")
-        if proposal.author(diff.change) != self._session_id:
+        if proposal.sole_author_session(diff.change) != self._session_id:
             # What this session's model has written itself it knows.
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
@@ -457,7 +457,7 @@ def _refuse_secret(workspace: Workspace, path: str, lines: tuple[str, ...]) -> N
     """Raise ProposalError for a file that looks like a secret: nothing of it is sent unasked."""
     content = "\n".join(lines).encode("utf-8", "surrogateescape")
     try:
-        reason = secret_reason_of(workspace, path, content)
+        reason = find_secret_reason(workspace, path, content)
     except ToolError:
         reason = secret_reason(path, content)
     if reason:

@@ -15,7 +15,7 @@ from app.attestation.statement import ReviewedFile, SignedReview, StatementError
 from app.git.blobs import BlobPair, TreeEntry, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.text.plural import plural
 
 _PASSED = "passed"
@@ -433,5 +433,5 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
                 )
 
 
-def _entry(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> TreeEntry:
+def _entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEntry:
     return TreeEntry(path, to_git_mode(leaf.mode, link=leaf.is_link), to_git_blob(borrowed, path, leaf)[0])

@@ -26,10 +26,10 @@ from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import Pending
-from app.sandbox.process import ProcessResult, StartFailed, shielded
+from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
-from app.tools.command.command_text import HeadAndTail, PlainText
+from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
 
@@ -84,7 +84,7 @@ async def run_check(
     if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
-    plain, kept = PlainText(), HeadAndTail()
+    plain, kept = PlainTextDecoder(), HeadAndTail()
 
     def take(data: bytes) -> None:
         text = plain.feed(data)
@@ -99,7 +99,7 @@ async def run_check(
             ended = await run.execute(
                 [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
-            await shielded(asyncio.to_thread(leaves, run))
+            await run_shielded(asyncio.to_thread(leaves, run))
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))

@@ -17,7 +17,7 @@ from app.config.config_tables import HookEventName, HookTable
 from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
-from app.sandbox.environment import own_program_environment
+from app.sandbox.environment import user_program_environment
 from app.sandbox.process import MARKER, end_tree, run_process
 from app.text.safe_text import escape_unsafe
 
@@ -130,7 +130,7 @@ class HookRunner:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {**own_program_environment(environment, ""), **kept, IN_HOOK: "1"}
+        self._environment = {**user_program_environment(environment, ""), **kept, IN_HOOK: "1"}
         self._lines: dict[HookTable, _HookQueue] = {}
         self._making = threading.Lock()
         self._closed = False

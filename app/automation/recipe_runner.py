@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
 from app.automation.reproduction import Reproduction
-from app.proposals.files.filesystem import file_version
+from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import CommandRecipe
@@ -121,7 +121,7 @@ async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pendi
 
 def _result(change: PathChange) -> tuple[str, int] | None:
     after = change.after
-    return None if after is None else (file_version(after.data, after.mode).sha256, after.mode)
+    return None if after is None else (make_file_version(after.data, after.mode).sha256, after.mode)
 
 
 def _results_of(proposal: Proposal) -> _Results:

@@ -17,7 +17,7 @@ from app.git.blobs import to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
-from app.sandbox.captured_changes import Leaf, Pending
+from app.sandbox.captured_changes import FileOrLink, Pending
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
@@ -100,7 +100,7 @@ class WorkspaceTrees:
 
     def _read_without_git(self, layers: Sequence[Pending]) -> list[WorkspaceTree]:
         root = self._workspace.root
-        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.files()}
+        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []
         for layer in layers:
             files = on_disk | {path: _blob_of(leaf, "sha1") for path, leaf in layer.items()}
@@ -114,7 +114,7 @@ class WorkspaceTrees:
         try:
             facts = name.lstat()
             if stat.S_ISLNK(facts.st_mode):
-                return _blob_of(Leaf(os.fsencode(name.readlink()), facts.st_mode), algorithm)
+                return _blob_of(FileOrLink(os.fsencode(name.readlink()), facts.st_mode), algorithm)
             if not stat.S_ISREG(facts.st_mode):
                 return ""
             now = (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
@@ -138,7 +138,7 @@ def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone
         git.run_query("update-index", "--add", "--replace", "-z", "--index-info", index=index, data=data)
 
 
-def _blob_of(leaf: Leaf | None, algorithm: str) -> str:
+def _blob_of(leaf: FileOrLink | None, algorithm: str) -> str:
     if leaf is None:
         return ""
     return f"{to_git_mode(leaf.mode, link=leaf.is_link)} {blob_id(leaf.data, algorithm)}"

@@ -22,7 +22,7 @@ from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.decision_facts import CheckFact
-from app.proposals.values.models import Proposal, ProposalState, state_words
+from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace
@@ -34,7 +34,7 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a waiting proposal; return 1 if one of them fails."""
     proposal = checkable_proposal(runtime, arguments.id)
-    trees = runtime.service.check_trees(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
+    trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
         each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
     ]
@@ -72,7 +72,7 @@ def check_before_writing(
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
         return ()
-    trees = runtime.service.check_trees(proposal.id, hunks)
+    trees = runtime.service.versions_to_check(proposal.id, hunks)
     wanted = [each for each in wanted if files_for_check(each, trees.files) is not None]
     results = asyncio.run(_run(runtime, wanted, trees, quiet=quiet))
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
@@ -83,7 +83,7 @@ def check_before_writing(
 
 def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Stage `[[check]]` tables for the tools that the workspace uses."""
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
@@ -108,7 +108,7 @@ def checkable_proposal(runtime: OpenWorkspace, name: str) -> Proposal:
     proposal = runtime.service.get(name)
     if not proposal.state.is_pending:
         raise NotPending(
-            f"{proposal.id} is {state_words(proposal.state)}; there is nothing to check before it is decided."
+            f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to check before it is decided."
         )
     if proposal.state is ProposalState.STALE:
         raise StaleProposal(

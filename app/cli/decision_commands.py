@@ -109,9 +109,9 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         if committing and result.proposal.can_be_committed:
             try:
                 # Few have it so.
-                from app.runtime.commit_records import commit_reviewed
+                from app.runtime.commit_records import commit_with_trailers
 
-                commit_reviewed(runtime, result.proposal)
+                commit_with_trailers(runtime, result.proposal)
             except ProposalError as error:
                 # The files are written all the same; what failed is only the commit.
                 print_error(str(error))

@@ -17,10 +17,10 @@ from app.llm.values.types import Endpoint
 from app.runtime.model_connection import (
     LearnedProfiles,
     NotConnected,
-    endpoint_of,
+    describe_model_origin,
     list_models,
-    model_from,
-    with_picked_model,
+    make_endpoint,
+    settings_with_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
@@ -69,11 +69,11 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
     """Return the endpoint and its diagnosis, or an error that says why it was not asked."""
-    settings = with_picked_model(runtime)
+    settings = settings_with_picked_model(runtime)
     try:
         if settings.has_endpoint and not settings.model:
             raise CommandError(asyncio.run(_missing_model_message(runtime)), ExitCode.USAGE)
-        endpoint = endpoint_of(settings, runtime.origin_of, model_from(runtime, settings))
+        endpoint = make_endpoint(settings, runtime.setting_origin, describe_model_origin(runtime, settings))
         overrides = settings.with_model_tables.profile_overrides
         return endpoint, asyncio.run(_examine(runtime, endpoint, overrides, quiet=quiet))
     except (NotConnected, ProfileError) as error:

@@ -48,7 +48,7 @@ def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     agent = find_agent(arguments.agent)
     if not agent.settings:
         return _print_manual_steps(arguments, agent)
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     before = (draft.read(agent.settings).content or b"").decode("utf-8", "replace")
     adds = arguments.what == "install"

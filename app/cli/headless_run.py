@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from app.agent.limits import NO_PRICE
 from app.agent.session import Session, SpendingMeter
 from app.agent.updates import (
     ConfirmationRequested,
@@ -62,10 +63,10 @@ from app.images.mentions import find_mentions
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import NotConnected, connect, open_session, with_picked_model
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.model_connection import NotConnected, connect_model, open_session, settings_with_picked_model
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.workspace_recovery import recover_and_report
+from app.runtime.workspace_recovery import finish_and_report
 from app.sandbox.sandbox_mode import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
@@ -113,10 +114,10 @@ def run_headless_turn(arguments: argparse.Namespace) -> int:
 
 async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
-        runtime = open_runtime(Path(arguments.workspace), flags)
+        runtime = open_workspace(Path(arguments.workspace), flags)
         runtime.hook_dispatcher.tell = print_error
         try:
-            recover_and_report(runtime, print_error)
+            finish_and_report(runtime, print_error)
             runtime.check_unread()
             with debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
@@ -140,11 +141,14 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
 async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespace) -> int:
     if arguments.commands == "allow":
         await _check_commands(runtime, in_place=arguments.in_place)
-    settings = with_picked_model(runtime)
+    settings = settings_with_picked_model(runtime)
     try:
-        model = connect(runtime, settings)
+        model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+    if settings.max_cost is not None and await model.find_price() is None:
+        await model.aclose()
+        raise CommandError(NO_PRICE.format(model=settings.model), ExitCode.USAGE)
     message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
@@ -186,6 +190,8 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
+    if outcome.limit is not None:
+        return ExitCode.LIMIT
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
@@ -256,6 +262,7 @@ def _outcome(
         session=session.id,
         text=_last_answer(events),
         stopped=stopped,
+        limit=ended.limit if ended else None,
         question=question.text if question else None,
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],
@@ -472,9 +479,9 @@ def ask_about_hunk(arguments: argparse.Namespace) -> int:
 
 
 async def _ask(arguments: argparse.Namespace) -> int:
-    runtime = open_runtime(Path(arguments.workspace), settings_from_flags(arguments))
+    runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     try:
-        recover_and_report(runtime, print_error)
+        finish_and_report(runtime, print_error)
         proposal = runtime.service.get(arguments.id)
         place = _place(proposal, arguments.hunk)
         exchange = await ask_side_question(runtime, proposal, place, arguments.question)
@@ -487,9 +494,9 @@ async def ask_side_question(
     runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
 ) -> SideExchange:
     """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
-    settings = with_picked_model(runtime)
+    settings = settings_with_picked_model(runtime)
     try:
-        model = connect(runtime, settings)
+        model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     session = open_session(runtime, model, _session_of(runtime, proposal), settings)

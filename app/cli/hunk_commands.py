@@ -9,13 +9,13 @@ from contextlib import nullcontext
 from app.agent.decision_service import DecisionService
 from app.cli.plain_terminal import PlainTerminal
 from app.conversation.events import SideExchange, ThreadAnchor
-from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileDiff, Hunk, Proposal
-from app.review.hunk_lines import Side, lines_of, proposed_text
+from app.review.hunk_lines import Side, hunk_line_numbers, proposed_text
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import Remark, with_quote
+from app.review.unfinished_review import DraftComment, add_quote
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.user_editor import edit_text, editor_command
+from app.runtime.user_editor import edit_in_user_editor, editor_command
 
 _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
@@ -71,11 +71,11 @@ class HunkKeys:
                 "Not split. Name lines of this hunk, such as 14, 16-18 or -12 for a removed one."
             )
             return
-        numbers = LineNumbers(diff.change.path, frozenset(picked["old"]), frozenset(picked["new"]))
-        parts = await asyncio.to_thread(self._runtime.service.split, proposal.id, numbers, proposal.revision)
+        numbers = SelectedLines(diff.change.path, frozenset(picked["old"]), frozenset(picked["new"]))
+        parts = await asyncio.to_thread(self._runtime.service.split_hunks, proposal.id, numbers, proposal.revision)
         if not parts:
             self._terminal.print_lines("Not split: these are all of its lines.")
-        self._state.take_parts(proposal, parts, ())
+        self._state.select_split_parts(proposal, parts, ())
         self._state.chosen.left_out.pop(proposal.id, None)
 
     async def _edit(self, proposal: Proposal, diff: FileDiff) -> None:
@@ -85,7 +85,7 @@ class HunkKeys:
             return
         command = editor_command(self._runtime.settings.editor, os.environ)
         folder = self._runtime.workspace.root
-        edited = await edit_text(command, text, name=path, folder=folder, asleep=nullcontext)
+        edited = await edit_in_user_editor(command, text, name=path, folder=folder, asleep=nullcontext)
         if edited == text:
             self._terminal.print_lines("Nothing was changed.")
             return
@@ -107,7 +107,7 @@ class HunkKeys:
             self._terminal.print_lines("No comment.")
             return
         side, line = places[0]
-        self._state.unsaid.set_comment(proposal, with_quote(Remark(diff.change.path, side, line, text), [diff]))
+        self._state.unsaid.set_comment(proposal, add_quote(DraftComment(diff.change.path, side, line, text), [diff]))
         self._terminal.print_lines("Kept. It goes to the model with the decision.")
 
     async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:
@@ -124,7 +124,7 @@ class HunkKeys:
 
 def _ranges(hunk: Hunk) -> str:
     """Return the lines of a hunk: `New 12-15, removed -12-13.`"""
-    old, new = lines_of(hunk, "old"), lines_of(hunk, "new")
+    old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
     parts = [f"new {new.start + 1}-{new.stop}"] if new else []
     parts += [f"removed -{old.start + 1}-{old.stop}"] if old else []
     said = ", ".join(parts)
@@ -139,7 +139,7 @@ def _picked(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:
             return None
         side: Side = "old" if match[1] else "new"
         lines = range(int(match[2]) - 1, int(match[3] or match[2]))
-        if not lines or any(line not in lines_of(hunk, side) for line in (lines[0], lines[-1])):
+        if not lines or any(line not in hunk_line_numbers(hunk, side) for line in (lines[0], lines[-1])):
             return None
         found[side] += lines
     return found if found["old"] or found["new"] else None

@@ -120,16 +120,16 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 
 
 def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", *, recovers: bool) -> int:
-    from app.runtime.open_workspace import open_runtime
+    from app.runtime.open_workspace import open_workspace
 
     require_folder(arguments.workspace)
-    runtime = open_runtime(Path(arguments.workspace), settings_from_flags(arguments))
+    runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     runtime.hook_dispatcher.tell = print_error
     try:
         if recovers:
-            from app.runtime.workspace_recovery import recover_and_report
+            from app.runtime.workspace_recovery import finish_and_report
 
-            recover_and_report(runtime, print_error)
+            finish_and_report(runtime, print_error)
         return run(runtime, arguments)
     finally:
         runtime.close()
@@ -167,7 +167,7 @@ def _open_screen(arguments: AppArguments) -> int:
     from app.ui.terminal import garbage_collection
 
     # Before the imports, which make next to no garbage.
-    garbage_collection.pause()
+    garbage_collection.pause_collection()
     with capture_typed_keys():
         from app.cli.open_app import open_app
 

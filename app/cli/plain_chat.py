@@ -20,7 +20,7 @@ from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import permission_scopes
-from app.runtime.model_connection import NotConnected, with_picked_model
+from app.runtime.model_connection import NotConnected, settings_with_picked_model
 from app.runtime.open_session import OpenSession
 from app.runtime.shutdown import exit_on_signals
 from app.storage.storage_errors import StorageError
@@ -153,7 +153,7 @@ class PlainChat:
     async def run(self) -> None:
         """Talk until the user leaves; raises CommandError where there is no model to talk to."""
         try:
-            await self._host.connect(with_picked_model(self._runtime))
+            await self._host.connect(settings_with_picked_model(self._runtime))
         except NotConnected as error:
             raise CommandError(str(error), ExitCode.USAGE) from error
         for line in await self._host.start():

@@ -24,7 +24,7 @@ from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import plain_lines
 from app.review.hunk_walk import Answer, HunkWalk
 from app.review.note_store import KeptChecks, ReviewNotes
-from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, undo_words
+from app.review.review_decisions import ReviewDecisions, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewState
 from app.review.seen import changed_line_count
 from app.review.unfinished_review import ReviewFeedback
@@ -32,12 +32,12 @@ from app.review.verdicts import (
     Confirm,
     Refuse,
     Verdict,
-    approve,
+    can_ask_model_again,
     can_be_approved,
-    can_be_asked_anew,
-    caveats,
-    deny,
-    deny_in_words,
+    find_caveats,
+    judge_approval,
+    judge_denial,
+    judge_feedback,
 )
 from app.runtime.open_session import SessionlessDecisions
 from app.runtime.open_workspace import OpenWorkspace
@@ -59,6 +59,7 @@ _HELP = {
     "c": "comment on a line; it goes to the model with the decision",
     "r": "request changes: deny all of the proposal, with your words",
     "q": "ask the model a question about this; decides nothing",
+    "b": "print what the model had read before it wrote this",
     "u": "undo: take the last answer back, or else the last decision",
     "p": "print this again",
     "j": "leave this undecided and go on",
@@ -162,13 +163,13 @@ class PlainReview:
         elsewhere."""
         await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
-        self.state.update(await asyncio.to_thread(self._runtime.service.pending))
-        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.reading.seen))
+        self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
+        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.reading_store.seen_lines))
 
     async def _share_seen(self) -> None:
         """Store the seen lines, for other windows and the doors of agents."""
         if new := self.state.looked_at.take_new():
-            await asyncio.to_thread(self._runtime.reading.add, new)
+            await asyncio.to_thread(self._runtime.reading_store.add_seen, new)
 
     # One proposal
 
@@ -195,7 +196,7 @@ class PlainReview:
         """Print the head of a proposal; answers to unchanged hunks stay."""
         self.state.current = proposal.id
         self.state.looked_at.note_bases(proposal)
-        walk = HunkWalk.of(proposal, await asyncio.to_thread(self._runtime.service.diffs, proposal.id))
+        walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
         mark_seen(self._runtime, proposal.id)
         if before is not None:
             walk.keep_answers(before)
@@ -221,7 +222,7 @@ class PlainReview:
                 self._terminal.print_lines()
                 self._print(plain_lines.file_lines(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
-                    self.state.looked_at.seen_lines(walk.proposal).note_file(change.path)
+                    self.state.looked_at.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
             walk.shown = current[1].id
             self._show_hunk(walk.proposal, *current)
@@ -233,7 +234,7 @@ class PlainReview:
         if self._terminal.is_watched:
             seen = self.state.looked_at.seen_lines(proposal)
             for number in range(changed_line_count(hunk)):
-                seen.note(hunk, number)
+                seen.mark_seen(hunk, number)
 
     def _print(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -262,6 +263,8 @@ class PlainReview:
                 raise EOFError
             case "u":
                 return await self._undo(walk)
+            case "b":
+                self._print(await asyncio.to_thread(self._runtime.describe_reads, walk.proposal.id))
             case "p":
                 walk.shown = ""
             case "r":
@@ -283,7 +286,7 @@ class PlainReview:
                 await self._carry_out(walk)
         elif can_be_approved(walk.proposal):
             await self._carry_out(walk, whole=answer)
-        elif await self._agrees(deny(self.state, walk.proposal)):
+        elif await self._agrees(judge_denial(self.state, walk.proposal)):
             await self._deny(walk.proposal, None)
 
     async def _save(self, proposal: Proposal) -> None:
@@ -294,15 +297,17 @@ class PlainReview:
 
     async def _carry_out(self, walk: HunkWalk, whole: Answer = "yes") -> None:
         """Decide as the user has answered; `whole` is the answer for a proposal without hunks."""
-        yes, no = walk.answered("yes"), walk.answered("no")
+        yes, no = walk.hunks_with_answer("yes"), walk.hunks_with_answer("no")
         proposal = walk.proposal
         decided = False
         try:
             if yes or (not walk.hunks and whole == "yes"):
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
                 self.state.chosen.left_out[proposal.id] = left_out
-                doubts = caveats(proposal)
-                if not await self._agrees(approve(self.state, proposal, shown=True, versions=False, doubts=doubts)):
+                doubts = find_caveats(proposal)
+                if not await self._agrees(
+                    judge_approval(self.state, proposal, shown=True, versions=False, doubts=doubts)
+                ):
                     return
                 proposal = (await self._approve(proposal)).proposal
                 decided = self.approved = True
@@ -310,7 +315,7 @@ class PlainReview:
                 waiting = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
                 bare = any(not one.hunks and one.state is HunkState.PENDING for one in proposal.files)
                 hunks = None if waiting == set(no) and (not bare or not decided) else no
-                if hunks is None and not decided and not await self._agrees(deny(self.state, proposal)):
+                if hunks is None and not decided and not await self._agrees(judge_denial(self.state, proposal)):
                     return
                 await self._deny(proposal, hunks)
                 decided = True
@@ -335,12 +340,12 @@ class PlainReview:
         if self._checks is not None:
             self._checks.update_proposals([proposal], proposal.id)
             with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
-                await self._decisions.check(proposal.id, proposal.revision, hunks)
+                await self._decisions.run_required_checks(proposal.id, proposal.revision, hunks)
 
         async def write(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.approve(proposal.id, proposal.revision, hunks, words, images)
 
-        return await self._with_words(proposal, hunks, write, lambda result: approval_words(result).text)
+        return await self._with_words(proposal, hunks, write, lambda result: describe_approval(result).text)
 
     async def _deny(self, proposal: Proposal, hunks: tuple[str, ...] | None) -> None:
         revision = proposal.revision if proposal.on_disk else None
@@ -348,7 +353,7 @@ class PlainReview:
         async def refuse(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
             return await self._decisions.deny(proposal.id, revision, hunks, words, images)
 
-        await self._with_words(proposal, hunks, refuse, lambda result: denial_words(result, hunks).text)
+        await self._with_words(proposal, hunks, refuse, lambda result: describe_denial(result, hunks).text)
 
     async def _with_words(
         self,
@@ -392,12 +397,12 @@ class PlainReview:
         before = self.state.unsaid.drafts.get(proposal.id, "")
         self.state.unsaid.keep_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
         if not self.state.unsaid.feedback_for(proposal):
-            if not can_be_asked_anew(proposal):
+            if not can_ask_model_again(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
             self._terminal.print_lines("Why it is stale goes to the model.")
             self.goes_on = True
-        if await self._agrees(deny_in_words(self.state, proposal)):
+        if await self._agrees(judge_feedback(self.state, proposal)):
             await self._deny(proposal, None)
 
     async def _undo(self, walk: HunkWalk) -> str | None:
@@ -410,7 +415,7 @@ class PlainReview:
         name = self._decided[-1]
         result = await self._service().undo(name)
         self._decided.pop()
-        self._terminal.print_lines(undo_words(result).text)
+        self._terminal.print_lines(describe_undo(result).text)
         return name if result.proposal.state.is_pending else None
 
     # Checks
@@ -427,7 +432,7 @@ class PlainReview:
             self._checks = CheckFollower(
                 self._runtime.checks,
                 lambda: self._runtime.settings.check,
-                self._runtime.service.check_trees,
+                self._runtime.service.versions_to_check,
                 lambda one: self.state.chosen.chosen_part(one).decided_hunks,
                 self._take_checks,
             )
@@ -472,5 +477,5 @@ def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     if not walk.hunks:
         verb = "Keep" if walk.proposal.on_disk else "Approve"
         return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
-    plan = walk.plan if walk.answered("yes") or walk.answered("no") else ""
+    plan = walk.describe_plan if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
     return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")

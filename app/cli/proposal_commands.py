@@ -121,7 +121,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
     print_line(f"Staged {format_proposal(proposal)}")
     for left_out in proposal.left_out:
         hint = "; --all stages them too" if left_out.why == "signed" else ""
-        print_line(f"{left_out.words}{hint}.")
+        print_line(f"{left_out.description}{hint}.")
     if proposal.on_disk:
         print_line(
             f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "
@@ -129,7 +129,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
         )
     if proposal.state is ProposalState.STALE:
         print_error(f"{proposal.id} is stale: {proposal.reason}.")
-    for trouble in filter(None, (change.trouble for change in proposal.files)):
+    for trouble in filter(None, (change.name_problem for change in proposal.files)):
         print_error(trouble)
 
 
@@ -139,16 +139,16 @@ def show_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     proposal = runtime.service.get(arguments.id)
     mark_seen(runtime, proposal.id)
     if arguments.json:
-        print_json(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
+        print_json(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     if arguments.hunks:
-        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.diffs(proposal.id)))
+        _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
     if proposal.ignored_words:
         print_line(f"# {escape_unsafe(proposal.ignored_words, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
-        print_line(f"# From {escape_unsafe(proposal.origin.words, keep='')}")
+        print_line(f"# From {escape_unsafe(proposal.origin.description, keep='')}")
     for path, words in all_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:

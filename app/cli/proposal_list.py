@@ -41,9 +41,9 @@ def format_proposal(proposal: "Proposal") -> str:
     """Return one proposal as a line of text."""
     files = ", ".join(change.path for change in proposal.files[:4])
     more = f" and {len(proposal.files) - 4} more" if len(proposal.files) > 4 else ""
-    from app.proposals.values.models import proposal_state_words
+    from app.proposals.values.models import describe_proposal_state
 
-    state = proposal_state_words(proposal)
+    state = describe_proposal_state(proposal)
     counts = f"+{proposal.added} -{proposal.removed}"
     return f"{proposal.id}  {state:<9} {counts}  {proposal.origin.name}: {proposal.summary}  [{files}{more}]"
 
@@ -52,9 +52,9 @@ def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Propo
     if runtime.has_nothing_pending and not arguments.all:
         return []
     from app.cli.proposal_choice import refresh_proposals
-    from app.runtime.workspace_recovery import recover_and_report
+    from app.runtime.workspace_recovery import finish_and_report
 
-    recover_and_report(runtime, print_error)
+    finish_and_report(runtime, print_error)
     refresh_proposals(runtime)
     found = runtime.service.all() if arguments.all else runtime.service.pending()
     wanted = arguments.origin

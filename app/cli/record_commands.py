@@ -25,11 +25,11 @@ from app.cli.json_documents import (
     RecipeLine,
     VerifyDocument,
 )
-from app.proposals.decide.commit_trailers import entry_trailers
+from app.proposals.decide.commit_trailers import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import CommandCaller
-from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is_written_by
-from app.runtime.commit_records import reviewed_commits
+from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is_on_disk_after
+from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored
 from app.storage.record_check import RecordCheck
@@ -71,7 +71,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         said += "  (words were said that are not kept as they were)" if one.words_lost else ""
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        called = f"  ({caller.description})" if (caller := _caller(one)) else ""
         besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
         besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
@@ -108,9 +108,9 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         commits name reviews.
     """
     verified = RecordStore(runtime.database, runtime.name).verify()
-    differences = list(RecordCheck(runtime.database, runtime.name, verified).differences())
+    differences = list(RecordCheck(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
-    unknown = reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
+    unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
     signed = _signed(verified.entries)
     moved = [MovedLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
@@ -231,20 +231,20 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         raise CommandError("Name proposals, or give --staged for what is in git's index.", ExitCode.USAGE)
     lines: list[str] = []
     if arguments.staged:
-        from app.runtime.commit_records import staged_trailers
+        from app.runtime.commit_records import index_trailers
 
-        lines = staged_trailers(runtime)
+        lines = index_trailers(runtime)
     record = RecordStore(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
-        if not is_written_by(entries):
+        if not is_on_disk_after(entries):
             name = name.strip().upper()
             if not entries and record.decisions(name):
                 raise CommandError(
                     f"{name} was decided before the record was kept; nothing confirms it.", ExitCode.REFUSED
                 )
             raise CommandError(f"{name} has written nothing, so there is nothing to say of it.", ExitCode.REFUSED)
-        lines += entry_trailers(entries[-1])
+        lines += make_trailers(entries[-1])
     lines = list(dict.fromkeys(lines))
     if arguments.into is None:
         for line in lines:
@@ -259,11 +259,11 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a git note on a commit that says which of its changes were reviewed."""
     from app.attestation.review_notes import REVIEWS
-    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, note_commits
+    from app.runtime.commit_records import GIT_AI_NOTES, NOTES, write_commit_notes
 
     if arguments.install:
         return _install_notes(runtime, write=arguments.yes)
-    noted = note_commits(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
+    noted = write_commit_notes(runtime, arguments.commit, git_ai=arguments.git_ai, denials=arguments.denials)
     if noted is None:
         if arguments.if_reviewed:
             return ExitCode.DONE

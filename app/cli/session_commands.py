@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, format_time, print_json, print_line, print_text
 from app.cli.json_documents import (
@@ -29,10 +30,13 @@ from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import kept_versions
-from app.storage.pruning import prune
+from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
 from app.text.plural import plural
+
+if TYPE_CHECKING:
+    from app.runtime.review_report import ReviewReport
 
 _FROM_ELSEWHERE = (
     "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
@@ -53,7 +57,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     told = f"Imported from {found.program}." + (f" Repaired or left out: {repaired}." if repaired else "")
     session = runtime.sessions.create()
     note = Intervention(kind=InterventionKind.FACT, text=_FROM_ELSEWHERE.format(program=found.program))
-    runtime.sessions.append(session.id, [*found.events, note, Notice(text=told)])
+    runtime.sessions.append_events(session.id, [*found.events, note, Notice(text=told)])
     session = runtime.sessions.get(session.id)
     counts = {kind: found.count_events(kind) for kind in (UserMessage, AssistantMessage, ToolResult)}
     if arguments.json:
@@ -101,7 +105,7 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
 
 def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List where a text occurs in messages, proposals and reads, newest first."""
-    found = runtime.search.find(" ".join(arguments.words))
+    found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
         print_json([SearchHitLine.model_validate(one) for one in found])
     for one in () if arguments.json else found:
@@ -115,9 +119,9 @@ def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Ex
 def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a session as Markdown or as a JSON list of events, or the history of one proposal."""
     if arguments.review:
-        return _export_review(runtime, arguments.session, arguments.format)
-    if arguments.format == "html":
-        raise CommandError("--format html goes with --review.", ExitCode.USAGE)
+        return _export_review(runtime, arguments)
+    if arguments.format not in ("md", "json"):
+        raise CommandError(f"--format {arguments.format} goes with --review.", ExitCode.USAGE)
     if arguments.session == "latest":
         latest = runtime.sessions.latest()
         if latest is None:
@@ -157,20 +161,24 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
         for image in images:
             with contextlib.suppress(KeyError):
                 path = folder / f"{image.sha256}.{image.media_type.removeprefix('image/')}"
-                path.write_bytes(runtime.proposals.blob(image.sha256))
+                path.write_bytes(runtime.proposals.read_blob(image.sha256))
     except OSError as error:
         raise CommandError(f"{folder} cannot be written: {error.strerror or error}.", ExitCode.USAGE) from error
 
 
-def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
-    from app.runtime.review_report import as_markdown, make_report
+def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+    from app.runtime.review_report import make_report, render_markdown
 
+    name, form = arguments.session, arguments.format
     if form == "json":
         raise CommandError(
             f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
         )
     try:
         found = make_report(runtime, name)
+        if form in ("github", "gitlab"):
+            print_text(_forge_review(runtime, found, arguments))
+            return ExitCode.DONE
     except KeyError as error:
         raise CommandError(
             f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
@@ -180,8 +188,23 @@ def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
 
         print_text(render_html(found))
     else:
-        print_text(as_markdown(found))
+        print_text(render_markdown(found))
     return ExitCode.DONE
+
+
+def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: argparse.Namespace) -> str:
+    """Return the review of a proposal as the JSON that the API of a forge takes."""
+    import json
+
+    from app.git.run_git import GitFailed
+    from app.runtime.forge_review import make_forge_review
+
+    try:
+        review = make_forge_review(runtime, report, arguments.base, arguments.head)
+    except GitFailed as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    made = review.github if arguments.format == "github" else review.gitlab
+    return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 
 
 def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
@@ -201,7 +224,7 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
-    done = prune(runtime.database, runtime.sessions.workspace, before)
+    done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
     kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
     caches = prune_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)

@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import unrecorded_event
+from app.runtime.workspace_recovery import make_unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
 from app.storage.reading_store import ReadingStore
@@ -68,7 +68,7 @@ def read_decision_status(database: Database, workspace: str, proposal: str, repo
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
     values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported}
-    rows = database.rows(_SELECT_STATUS, values)
+    rows = database.query_rows(_SELECT_STATUS, values)
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
     state, decisions, has_feedback, unrecorded = rows[0]
@@ -135,7 +135,7 @@ def wait_until_read(
     """
     end = time.monotonic() + seconds
     with ChangeWatch(signal) as watch:
-        while reading.unread() > limit and (left := end - time.monotonic()) > 0:
+        while reading.unread_count() > limit and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
             watch.wait(left, stop)
@@ -188,7 +188,7 @@ def report_proposal(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [
-        unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
+        make_unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
     ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
@@ -225,7 +225,7 @@ def _headline(proposal: Proposal) -> str:
     match proposal.state:
         case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:
             pass
-        case ProposalState.PENDING if not proposal.denied_part:
+        case ProposalState.PENDING if not proposal.has_denied_part:
             return f"{name} waits for the user's decision; nothing of it is on disk: {files}."
         case ProposalState.APPLIED if not proposal.superseded_by and not _is_denied_in_part(proposal):
             return f"{name} is approved and written to disk: {files}."

@@ -8,7 +8,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_mode
 from app.proposals.values.record_entries import blob_id
-from app.sandbox.captured_changes import LINK_MODE, Leaf
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
 MOST_FILES = 5_000
 """Files of one proposal; more than that nobody reviews."""
@@ -66,7 +66,7 @@ def parse_raw_diff(raw: bytes, most: int = MOST_FILES) -> list[BlobPair]:
 
 def read_checkout_contents(
     borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int
-) -> dict[TreeEntry, Leaf]:
+) -> dict[TreeEntry, FileOrLink]:
     """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
@@ -100,7 +100,7 @@ def file_mode(entry: TreeEntry, like: int | None = None) -> int:
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
 
 
-def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> tuple[str, bytes]:
+def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
     """Return the id and the bytes of git's version of a path on disk, with line endings converted.
 
     Args:
@@ -140,18 +140,18 @@ def _read(
     command: Sequence[str],
     entries: Sequence[TreeEntry],
     line: Callable[[TreeEntry], str],
-) -> Iterable[tuple[TreeEntry, Leaf]]:
+) -> Iterable[tuple[TreeEntry, FileOrLink]]:
     # The size that git tells is the one before it converts line endings. So between two files it is asked for a name
     # that no file's author can know, and its answer, that there is no such object, says where a file ends.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
     said = borrowed.run_query(*command, data=asked) if entries else b""
     end_of_file = f"\n{mark} missing\n".encode()
-    found: list[tuple[TreeEntry, Leaf]] = []
+    found: list[tuple[TreeEntry, FileOrLink]] = []
     at = 0
     for entry in entries:
         start = said.index(b"\n", at) + 1
         end = said.index(end_of_file, start)
-        found.append((entry, Leaf(said[start:end], file_mode(entry))))
+        found.append((entry, FileOrLink(said[start:end], file_mode(entry))))
         at = end + len(end_of_file)
     return found

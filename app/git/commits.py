@@ -17,7 +17,7 @@ from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.document import Document
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
@@ -54,7 +54,9 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     return said.decode().strip()
 
 
-def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int) -> dict[str, Leaf]:
+def _at_head(
+    borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int
+) -> dict[str, FileOrLink]:
     """Return the files of HEAD at the paths, as they would be on disk."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     paths = [f"{lead}{change.path}" for change in changes]
@@ -69,7 +71,7 @@ def _at_head(borrowed: BorrowedRepository, head: str, changes: Iterable[PathChan
     return {entry.path: leaf for entry, leaf in found.items()}
 
 
-def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
+def _on_head(change: PathChange, there: FileOrLink | None) -> FileOrLink | None:
     """Return the file of HEAD with the change applied.
 
     Raises:
@@ -84,21 +86,21 @@ def _on_head(change: PathChange, there: Leaf | None) -> Leaf | None:
     )
     if there is None or before is None or after is None or any(leaf.is_link for leaf in (there, before, after)):
         raise apart
-    if any(Document(leaf.data).binary for leaf in (there, before, after)):
+    if any(Document(leaf.data).is_binary for leaf in (there, before, after)):
         raise apart
     merged, how = merge_bytes(before.data, there.data, after.data)
     if how.conflicts:
         raise apart
-    return Leaf(merged, there.mode if before.mode == after.mode else after.mode)
+    return FileOrLink(merged, there.mode if before.mode == after.mode else after.mode)
 
 
-def _same(one: Leaf | None, other: Leaf | None) -> bool:
+def _same(one: FileOrLink | None, other: FileOrLink | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.data == other.data and one.is_link == other.is_link
 
 
-def _blob(borrowed: BorrowedRepository, path: str, leaf: Leaf) -> str:
+def _blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
     """The id of the content as git keeps it: line endings and encoding as they are set to."""
     how = ("--no-filters",) if leaf.is_link else ("--path", path)
     return borrowed.run_query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
@@ -152,15 +154,15 @@ def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     return single_commit_range(borrowed, commit, name)
 
 
-def branch_range(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
-    """Return the range from HEAD's merge base to the tip of a branch.
+def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = "HEAD") -> CommitRange:
+    """Return the range from the merge base with `onto` to the tip of a branch.
 
     Raises:
         GitFailed: they have no commit in common.
     """
-    head = borrowed.resolve("HEAD")
+    head = borrowed.resolve(onto)
     if not head:
-        raise GitFailed(f"There is no commit here yet that {name} could be compared with.")
+        raise GitFailed(f"There is no commit {onto} here that {name} could be compared with.")
     return CommitRange(_fork(borrowed, head, tip, name), tip, name)
 
 
@@ -198,8 +200,8 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
     return CommitChanges(tuple(changes), tuple(left_out), subject, authors, count, picked)
 
 
-def _leaf(contents: dict[TreeEntry, Leaf], entry: TreeEntry | None) -> Leaf | None:
-    return None if entry is None else Leaf(contents[entry].data, file_mode(entry))
+def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:
+    return None if entry is None else FileOrLink(contents[entry].data, file_mode(entry))
 
 
 def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
@@ -259,7 +261,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        named = [workspace.locate(path) for path in paths] or ["."]
+        named = [workspace.normalize_path(path) for path in paths] or ["."]
         within = ["--", *(f"{lead}{'' if path == '.' else path}" or "." for path in named)]
         found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)
@@ -295,7 +297,7 @@ def _compared(
     limit = workspace.read_limit
     disk = PosixFilesystem(workspace.root, limit)
     left_out: list[str] = []
-    kept: list[tuple[str, BlobPair, Leaf | None]] = []
+    kept: list[tuple[str, BlobPair, FileOrLink | None]] = []
     filtered = _filtered(borrowed, [each.path for each in found])
     for pair in found:
         path = pair.path.removeprefix(lead)
@@ -314,7 +316,7 @@ def _compared(
         except OSError as error:
             left_out.append(f"{path}: {(error.strerror or 'unreadable').lower()}")
             continue
-        kept.append((path, pair, None if file is None else Leaf(file.data, file.version.mode)))
+        kept.append((path, pair, None if file is None else FileOrLink(file.data, file.version.mode)))
     disk.close()
     contents = read_checkout_contents(borrowed, [pair.before for _, pair, _ in kept if pair.before], limit)
     changes: list[PathChange] = []
@@ -327,7 +329,7 @@ def _compared(
             mode = file_mode(pair.before, None if after is None or after.is_link else after.mode)
             if borrowed.setting("core.filemode").lower() == "false" and after and not pair.before.is_link:
                 mode = after.mode
-            before = Leaf(contents[pair.before].data, mode)
+            before = FileOrLink(contents[pair.before].data, mode)
         if before != after:
             changes.append(PathChange(path, before, after))
     return changes, left_out

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from app.git.run_git import GitFailed, run_git
-from app.sandbox.environment import own_program_environment
+from app.sandbox.environment import user_program_environment
 from app.sandbox.process import StartFailed, end_tree, run_process
 
 SECONDS = 20.0
@@ -152,7 +152,7 @@ def _side(folder: Path, path: str, data: bytes | None) -> list[str]:
 
 
 def _environment(environment: Mapping[str, str], marker: str, width: int, *, dark: bool) -> dict[str, str]:
-    plain = own_program_environment(environment, marker)
+    plain = user_program_environment(environment, marker)
     if "NO_COLOR" not in environment:
         del plain["NO_COLOR"]
         plain |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "CLICOLOR_FORCE": "1", "DFT_COLOR": "always"}

@@ -19,8 +19,8 @@ from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, read_tools
 from app.sandbox.sandbox import Sandbox
 from app.storage.storage_errors import StorageError
-from app.tools.base.contract import GivenArguments, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
-from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable, schema_of
+from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
+from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
 UNKNOWN_WINDOW = 32_000
@@ -36,7 +36,7 @@ def do_tools_fit_context(tools: Sequence[Tool], window: int | None) -> bool:
     """Return whether the descriptions of all these tools fit in a model's context window."""
     room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
     for tool in tools:
-        room -= len(json.dumps(schema_of(tool)))
+        room -= len(json.dumps(make_tool_schema(tool)))
         if room < 0:
             return False
     return True
@@ -72,7 +72,7 @@ class ToolSearch(Tool):
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
-        entries = [schema_of(tool)["function"] for tool in found]
+        entries = [make_tool_schema(tool)["function"] for tool in found]
         text = "\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
         return ToolOutput(f"Call one of these by call_tool:\n{text}", ", ".join(tool.name for tool in found))
 
@@ -87,7 +87,7 @@ class CallTool(Tool):
     name = "call_tool"
     kind = "command"
     description = "Call a tool that find_tool has found."
-    Arguments = GivenArguments
+    Arguments = UncheckedArguments
     parameters = {  # noqa: RUF012
         "type": "object",
         "properties": {
@@ -103,14 +103,14 @@ class CallTool(Tool):
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self._find = find
 
-    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
         """Call it."""
         name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
         name = name if isinstance(name, str) else ""
         tool = self._tools.get(name) or await self._find(name, context.waits)
         if tool is None:
             raise ToolError(f"There is no tool {name[:80]!r}; find_tool searches those that there are.")
-        return await tool.run(GivenArguments(values=_object(given)), context)
+        return await tool.run(UncheckedArguments(values=_object(given)), context)
 
 
 def _object(given: Any) -> dict[str, Any]:

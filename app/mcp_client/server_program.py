@@ -16,10 +16,10 @@ from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parse_message
 from app.sandbox.captured_changes import Pending
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
-from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
-from app.sandbox.process import MARKER, StartFailed, shielded
+from app.sandbox.process import MARKER, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import hide_memory
 
@@ -153,7 +153,7 @@ class RunningProgram:
             return []
         async with self.process.paused():
             unseen = await asyncio.to_thread(self.layer.unseen_paths)
-            await shielded(asyncio.to_thread(self.layer.replace_contents, pending))
+            await run_shielded(asyncio.to_thread(self.layer.replace_contents, pending))
             await self.process.remount()
         return unseen
 
@@ -202,13 +202,13 @@ async def start_program(
                 layer = await stack.enter_async_context(
                     sandbox.open_persistent(name, table.writable, environment, files)
                 )
-                steps, variables = layer.steps(), layer.variables
+                steps, variables = layer.mount_steps(), layer.variables
             elif reach is WriteAccess.READ_ONLY:
                 steps, variables = await stack.enter_async_context(
                     sandbox.open_confined(name, table.writable, environment)
                 )
             else:
-                variables = with_git_settings(command_environment(environment, "", sandbox.permissions.variables))
+                variables = add_git_settings(command_environment(environment, "", sandbox.permissions.variables))
             variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
             process = await start_persistent(
                 steps, program, folder=folder, environment=variables, limits=sandbox.limits

@@ -14,7 +14,7 @@ from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
-from app.proposals.text.file_warnings import size_words
+from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
@@ -22,15 +22,15 @@ from app.text.safe_text import strip_unsafe
 from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
     Confirmation,
-    GivenArguments,
     Tool,
     ToolContext,
     ToolError,
     ToolOutput,
+    UncheckedArguments,
     escape_surrogates,
 )
 from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
-from app.tools.command.command_text import HeadAndTail, PlainText
+from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 
 _MOST_PARTS = 2_000
 """Parts of one answer that are looked at."""
@@ -117,7 +117,9 @@ def _deeper_than(most: int, value: Any) -> bool:
 
 def safe_server_text(text: str) -> str:
     """Return a server's text without terminal sequences and invisible characters."""
-    return strip_unsafe(PlainText().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n"))
+    return strip_unsafe(
+        PlainTextDecoder().feed(text.encode("utf-8", "surrogatepass"), final=True).replace("\r\n", "\n")
+    )
 
 
 def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
@@ -157,14 +159,14 @@ def _resource(resource: Any) -> str:
 def _size(data: Any) -> str:
     """Return the size of Base64 data, in words."""
     count = len(data) if isinstance(data, str) else 0
-    return size_words(count * 3 // 4 - (data[-2:].count("=") if count else 0))
+    return format_size(count * 3 // 4 - (data[-2:].count("=") if count else 0))
 
 
 class ServerTool(Tool):
     """A tool of an MCP server."""
 
     kind = "command"
-    Arguments = GivenArguments
+    Arguments = UncheckedArguments
 
     def __init__(self, server: McpServer, offer: ToolDefinition) -> None:
         self.name = offer.name
@@ -173,7 +175,7 @@ class ServerTool(Tool):
         self.server = server
         self.offer = offer
 
-    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
         """Ask the user, call the tool, and stage what it wrote to the workspace."""
         server = self.server
         reach = await server.write_access()

@@ -14,7 +14,7 @@ from typing import Any
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import Connection, ConnectionLost, ServerError, ServerTimeout
 from app.text.safe_text import strip_unsafe
-from app.tools.command.command_text import PlainText
+from app.tools.command.command_text import PlainTextDecoder
 
 MOST_TOOLS = 1000
 """Of one server."""
@@ -229,7 +229,7 @@ class ServerLog:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
-        self._plain = PlainText()
+        self._plain = PlainTextDecoder()
         self._begun = ""
 
     @property

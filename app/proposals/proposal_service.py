@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
     from app.proposals.decide.workspace_versions import WorkspaceVersions
     from app.proposals.stack.draft import Draft
-    from app.proposals.stack.hunk_splitting import HunkPart, LineNumbers
+    from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
     from app.proposals.values.record_entries import RecordingStore
     from app.sandbox.captured_changes import PathChange, Pending
 
@@ -89,50 +89,51 @@ class ProposalService:
         """Return every proposal, oldest first."""
         return list(self._store.proposals())
 
-    def diffs(self, proposal_id: str) -> list[FileDiff]:
+    def file_diffs(self, proposal_id: str) -> list[FileDiff]:
         """Return both texts of each file by path: what a decision is about, or was about."""
-        from app.proposals.decide.patch_export import file_diff
+        from app.proposals.decide.patch_export import make_file_diff
 
         proposal = self.get(proposal_id)
         return [
-            file_diff(self._contents, change, proposal.reasons) for change in iterate_cooperatively(proposal.files)
+            make_file_diff(self._contents, change, proposal.reasons)
+            for change in iterate_cooperatively(proposal.files)
         ]
 
     def as_unified_diff(self, proposal_id: str) -> str:
         """Return the pending changes, or the decided ones, as a patch for git, patch and unidiff."""
-        from app.proposals.decide.patch_export import as_patch
+        from app.proposals.decide.patch_export import export_patch
 
-        return as_patch(self._contents, self.get(proposal_id))
+        return export_patch(self._contents, self.get(proposal_id))
 
     def as_changes(self, proposal_id: str) -> "list[PathChange]":
         """Return the same changes by path with all bytes; a moved file has two entries."""
-        from app.proposals.decide.patch_export import as_changes
+        from app.proposals.decide.patch_export import export_changes
 
-        return as_changes(self._contents, self.get(proposal_id))
+        return export_changes(self._contents, self.get(proposal_id))
 
-    def check_trees(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
+    def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
         """Return the trees for the checks of a waiting proposal: with an approval, and without.
 
         Args:
             hunks: Those that the approval would name; None for all that is pending.
         """
-        from app.proposals.decide.workspace_versions import proposal_trees
+        from app.proposals.decide.workspace_versions import make_proposal_versions
 
         # What is composed of chosen hunks for a check alone is not to be stored.
         contents, disk = Contents(self._store), self._reader
-        return proposal_trees(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
+        return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
-    def tree_with(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
+    def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
         """Return the overlay in which only these hunks of a waiting proposal are applied.
 
         Args:
             proposal_id: A waiting one.
             chosen: Ids of hunks, and paths of files without hunks; with none, it is as without the proposal.
         """
-        from app.proposals.decide.workspace_versions import tree_with
+        from app.proposals.decide.workspace_versions import overlay_with_hunks
 
         proposal = self._proposals.get_pending(proposal_id)
-        return tree_with(self._store, Contents(self._store), self._reader, proposal, chosen)
+        return overlay_with_hunks(self._store, Contents(self._store), self._reader, proposal, chosen)
 
     def overlay_below(self, proposal_id: str) -> "Pending":
         """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
@@ -144,15 +145,15 @@ class ProposalService:
                 paths.add_proposal(each)
         return pending_files(Contents(self._store), paths.loaded_paths())
 
-    def draft_check_trees(self, draft: "Draft") -> "WorkspaceVersions":
+    def draft_versions_to_check(self, draft: "Draft") -> "WorkspaceVersions":
         """Return the trees for the checks of a draft, as if it were a proposal."""
-        from app.proposals.decide.workspace_versions import draft_trees
+        from app.proposals.decide.workspace_versions import make_draft_versions
 
-        return draft_trees(self._store, self._contents, draft)
+        return make_draft_versions(self._store, self._contents, draft)
 
     # Staging
 
-    def draft(self, session_id: str, proposal_id: str = "") -> "Draft":
+    def new_draft(self, session_id: str, proposal_id: str = "") -> "Draft":
         """Return an empty draft for the edits of one step; `proposal_id` if it was reserved already."""
         from app.proposals.stack.draft import Draft
 
@@ -174,7 +175,7 @@ class ProposalService:
         """
         from app.proposals.stack.proposal_staging import stage_draft
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
@@ -189,8 +190,8 @@ class ProposalService:
         from app.proposals.decide.patch_staging import PatchOnDisk, stage_patch_text
         from app.proposals.stack.proposal_staging import stage_draft
 
-        self._proposals.check_free()
-        draft = self.draft("")
+        self._proposals.check_not_in_use()
+        draft = self.new_draft("")
         folder = folder_in_repository(self._workspace.root)
         try:
             report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
@@ -199,7 +200,7 @@ class ProposalService:
             return self.stage_changes(
                 found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
             )
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             return stage_draft(self._proposals, self._stacks, draft, without=report.left_out)
 
     def stage_changes(
@@ -227,7 +228,7 @@ class ProposalService:
         from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved, explain_nothing_left
         from app.proposals.stack.proposal_staging import stage_draft
 
-        self._proposals.check_free()
+        self._proposals.check_not_in_use()
         for change in changes:
             self._workspace.check_entry(change.path)
         left = UnsignedChanges(tuple(changes))
@@ -235,10 +236,10 @@ class ProposalService:
             left = exclude_approved(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
                 raise NothingStaged(explain_nothing_left(left.left_out))
-        draft = self.draft("")
+        draft = self.new_draft("")
         draft.origin = origin
-        draft.take_changes(left.changes)
-        with self._proposals.writing():
+        draft.add_changes(left.changes)
+        with self._proposals.lock_for_writing():
             return stage_draft(
                 self._proposals,
                 self._stacks,
@@ -262,11 +263,11 @@ class ProposalService:
         """
         from app.proposals.decide.conflicts import replace_result_text
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._as_seen(proposal_id, revision, "edit")
             proposal = replace_result_text(self._contents, proposal, path, text)
             self._proposals.save(proposal)
-            self._proposals.restack(proposal_paths(proposal))
+            self._proposals.rebase_pending(proposal_paths(proposal))
             return self.get(proposal.id)
 
     def mark_reproduced(self, proposal_id: str, revision: int) -> Proposal:
@@ -275,7 +276,7 @@ class ProposalService:
         Raises:
             ChangedSinceSeen: it has another revision by now.
         """
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.recipe is None or proposal.revision != revision:
                 raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
@@ -302,18 +303,18 @@ class ProposalService:
         """
         from app.proposals.stack.proposal_staging import replace_changes
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
                 raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
-            draft = self.draft(proposal.session, proposal_id)
-            draft.take_changes(changes)
+            draft = self.new_draft(proposal.session, proposal_id)
+            draft.add_changes(changes)
             replaced = replace_changes(self._proposals, proposal, draft, recipe)
             self._proposals.save(replaced)
-            self._proposals.restack(proposal_paths(proposal) | proposal_paths(replaced))
+            self._proposals.rebase_pending(proposal_paths(proposal) | proposal_paths(replaced))
             return self.get(proposal_id)
 
-    def conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
+    def open_conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
         """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
@@ -326,11 +327,11 @@ class ProposalService:
         """
         from app.proposals.decide.conflicts import open_conflict
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
             return open_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
 
-    def resolve(
+    def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
         """Resolve a conflict of a waiting proposal with the user's answer.
@@ -350,14 +351,14 @@ class ProposalService:
         """
         from app.proposals.decide.conflicts import resolve_conflict
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
             proposal = resolve_conflict(overlay, self._proposals.get_pending(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
-            self._proposals.restack(proposal_paths(proposal))
+            self._proposals.rebase_pending(proposal_paths(proposal))
             return self.get(proposal.id)
 
-    def split(self, proposal_id: str, lines: "LineNumbers", revision: int) -> "tuple[HunkPart, ...]":
+    def split_hunks(self, proposal_id: str, lines: "SelectedLines", revision: int) -> "tuple[HunkPart, ...]":
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
 
         Raises:
@@ -366,7 +367,7 @@ class ProposalService:
         """
         from app.proposals.stack import hunk_splitting
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
                 raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
@@ -406,26 +407,28 @@ class ProposalService:
         """
         from app.proposals.decide import decision_outcomes, reopening
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
             choice = decision_outcomes.choose_files(proposal, hunks)
             if proposal.on_disk:
-                outcome = reopening.keep_part(self._contents, proposal, choice)
+                outcome = reopening.plan_keep(self._contents, proposal, choice)
             else:
-                records = self._proposals.records(proposal)
+                records = self._proposals.journal_records(proposal)
                 started = reopening.starting_versions(self._contents, proposal, records)
-                outcome = decision_outcomes.approve(
+                outcome = decision_outcomes.plan_approval(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
-                self._permit(decision_outcomes.path_changes(self._contents, outcome.transitions))
+                self._permit(decision_outcomes.to_path_changes(self._contents, outcome.transitions))
             after = set_state(outcome.proposal, compute_state(outcome.proposal))
             word = "partly_approved" if after.state.is_pending else "approved"
-            after = after.decided(word, outcome.files, choice.part, feedback, comments, circumstances, images)
+            after = after.with_decision(
+                word, outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images
+            )
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
             changed = self._proposals.rebase_others(proposal)
             facts: tuple[HunkFact, ...] = ()
             with suppress(Exception):
-                facts = decision_outcomes.hunk_facts(
+                facts = decision_outcomes.describe_hunk_fates(
                     self._contents, self._proposals.filesystem, proposal, choice, choice.hunks
                 )
             return DecisionResult(after, tuple(outcome.files), facts, changed)
@@ -445,7 +448,7 @@ class ProposalService:
         Nothing on disk changes, unless the proposal is about changes already on disk: they are reverted exactly as
         shown, or nothing is. The arguments and exceptions are those of `approve`.
         """
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.on_disk:
                 proposal = self._as_seen(proposal_id, revision, "deny")
@@ -461,10 +464,10 @@ class ProposalService:
             NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
             UndoConflict: a file has changed in the same places.
         """
-        from app.proposals.decide.undo import undo
+        from app.proposals.decide.undo import undo_decision
 
-        with self._proposals.writing():
-            return undo(self._proposals, proposal_id, circumstances)
+        with self._proposals.lock_for_writing():
+            return undo_decision(self._proposals, proposal_id, circumstances)
 
     def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
@@ -473,15 +476,15 @@ class ProposalService:
             NothingToUndo: it is not undone.
             UndoConflict: a file has changed in the same places.
         """
-        from app.proposals.decide.undo import redo
+        from app.proposals.decide.undo import redo_decision
 
-        with self._proposals.writing():
+        with self._proposals.lock_for_writing():
             proposal = self.get(proposal_id)
             if proposal.reopened and proposal.state.is_pending:
                 if proposal.on_disk:
                     proposal = self._proposals.get_rebased(proposal)
                 return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
-            return redo(self._proposals, proposal, circumstances)
+            return redo_decision(self._proposals, proposal, circumstances)
 
     # The world
 
@@ -491,8 +494,8 @@ class ProposalService:
         Returns:
             The proposals that are different now.
         """
-        with self._proposals.writing():
-            return self._proposals.restack(paths)
+        with self._proposals.lock_for_writing():
+            return self._proposals.rebase_pending(paths)
 
     def watched_paths(self) -> set[str]:
         """Return the paths that pending proposals depend on."""
@@ -516,7 +519,7 @@ class ProposalService:
 
     def _view(self) -> Overlay:
         """The overlay for drafts, over the disk as it is now."""
-        return Overlay(self._reader, self._contents, self._stacks.pending())
+        return Overlay(self._reader, self._contents, self._stacks.pending_paths())
 
     def _disk_draft(self) -> "Draft":
         """A draft over the disk alone, which becomes no proposal."""
@@ -557,11 +560,11 @@ class ProposalService:
 
         choice = decision_outcomes.choose_files(proposal, hunks)
         if proposal.on_disk:
-            outcome = reopening.take_back_part(self._contents, proposal, choice)
+            outcome = reopening.plan_take_back(self._contents, proposal, choice)
         else:
-            records = self._proposals.records(proposal)
+            records = self._proposals.journal_records(proposal)
             started = reopening.starting_versions(self._contents, proposal, records)
-            outcome = decision_outcomes.deny(self._contents, proposal, choice, started)
+            outcome = decision_outcomes.plan_denial(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:
             state = ProposalState.STALE
@@ -569,11 +572,15 @@ class ProposalService:
         said = "\n".join(filter(None, (proposal.feedback, feedback)))
         after = after.model_copy(update={"feedback": said})
         stale = self._stale_words(proposal)
-        after = after.decided("denied", outcome.files, choice.part, feedback, comments, circumstances, images, stale)
+        after = after.with_decision(
+            "denied", outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images, stale
+        )
         if outcome.transitions:
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
         else:
             self._proposals.save(after)
         changed = self._proposals.rebase_others(proposal)
-        facts = decision_outcomes.hunk_facts(self._contents, self._proposals.filesystem, proposal, choice, ())
+        facts = decision_outcomes.describe_hunk_fates(
+            self._contents, self._proposals.filesystem, proposal, choice, ()
+        )
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

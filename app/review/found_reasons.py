@@ -6,7 +6,7 @@ from app.automation.check_results import CheckedLine, ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import line_of
+from app.review.hunk_lines import changed_line_at
 
 _FOUND = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
@@ -47,7 +47,9 @@ def uncovered_lines(diff: FileDiff) -> list[int]:
 
 def _reasons(diff: FileDiff, unheld: frozenset[str], uncovered: dict[str, list[CheckedLine]]) -> Iterator[Reason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
-    heads = [LineReference(hunk=one.id, side=line_of(one, 0)[0], offset=0) for one in hunks if one.id in unheld]
+    heads = [
+        LineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld
+    ]
     if heads:
         yield Reason(kind=ReasonKind.UNHELD, path=diff.change.path, count=len(heads), places=tuple(heads))
     lines = [

@@ -18,14 +18,14 @@ class HunkRange(NamedTuple):
     new_count: int
 
 
-def lines_of(hunk: Hunk | HunkRange, side: Side) -> range:
+def hunk_line_numbers(hunk: Hunk | HunkRange, side: Side) -> range:
     """Return the line numbers of a hunk on one side."""
     if side == "old":
         return range(hunk.old_start, hunk.old_start + hunk.old_count)
     return range(hunk.new_start, hunk.new_start + hunk.new_count)
 
 
-def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
+def hunk_texts(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Sequence[str]]:
     """Return the removed and the added lines of a hunk."""
     return (
         diff.old[hunk.old_start : hunk.old_start + hunk.old_count],
@@ -33,17 +33,17 @@ def texts_of(diff: FileDiff, hunk: Hunk | HunkRange) -> tuple[Sequence[str], Seq
     )
 
 
-def text_of(diff: FileDiff, side: Side) -> Sequence[str]:
+def side_text(diff: FileDiff, side: Side) -> Sequence[str]:
     """Return the old or the new text of a file."""
     return diff.old if side == "old" else diff.new
 
 
-def number_of(hunk: Hunk, side: Side, line: int) -> int:
+def changed_line_index(hunk: Hunk, side: Side, line: int) -> int:
     """Return the index of a changed line in its hunk, removed lines before added ones."""
     return line - hunk.old_start if side == "old" else hunk.old_count + line - hunk.new_start
 
 
-def line_of(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
+def changed_line_at(hunk: Hunk | HunkRange, number: int) -> tuple[Side, int]:
     """Return the changed line of a hunk with this index."""
     if number < hunk.old_count:
         return "old", hunk.old_start + number
@@ -56,9 +56,9 @@ def proposed_text(diff: FileDiff, *, before: bool = False) -> str:
     return "\n".join(lines) + ("\n" if lines and ends else "")
 
 
-def hunk_place(hunk: Hunk) -> str:
+def describe_hunk_lines(hunk: Hunk) -> str:
     """Return the lines of a hunk in words: `lines 12 to 15`, `old line 3`."""
-    side, lines = ("", lines_of(hunk, "new")) if hunk.new_count else ("old ", lines_of(hunk, "old"))
+    side, lines = ("", hunk_line_numbers(hunk, "new")) if hunk.new_count else ("old ", hunk_line_numbers(hunk, "old"))
     if len(lines) == 1:
         return f"{side}line {lines.start + 1}"
     return f"{side}lines {lines.start + 1} to {lines.stop}"

@@ -7,7 +7,7 @@ from typing import Literal
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.found_reasons import has_found_reason, with_found_reasons
-from app.review.hunk_lines import hunk_place
+from app.review.hunk_lines import describe_hunk_lines
 from app.review.plain_lines import checks_in_few_words
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved
@@ -31,7 +31,7 @@ class HunkWalk:
     """The hunk that was printed last."""
 
     @classmethod
-    def of(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
+    def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
 
@@ -71,7 +71,7 @@ class HunkWalk:
         """Whether the answer to its only hunk decides all of it."""
         return len(self.hunks) == 1 and not self.has_bare_files
 
-    def answered(self, answer: Answer) -> tuple[str, ...]:
+    def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
         """Return the hunks with this answer."""
         return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
 
@@ -83,9 +83,9 @@ class HunkWalk:
         return False
 
     @property
-    def plan(self) -> str:
+    def describe_plan(self) -> str:
         """Return the result of the answers: `write 2 hunks, deny 1 hunk`; empty if they decide nothing."""
-        yes, no = len(self.answered("yes")), len(self.answered("no"))
+        yes, no = len(self.hunks_with_answer("yes")), len(self.hunks_with_answer("no"))
         write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")
         if not self.hunks or yes == len(self.hunks) or no == len(self.hunks):
             verb = refuse if no else write
@@ -100,9 +100,15 @@ class HunkWalk:
         if current is not None:
             diff, hunk = current
             number = hunks.index(current) + 1
-            parts = [f"{self.proposal.id}: hunk {number} of {len(hunks)}, {diff.change.path}, {hunk_place(hunk)}"]
-        parts += [f"{len(found)} {answer}" for answer in ("yes", "no", "later") if (found := self.answered(answer))]
-        missing, lines = state.looked_at.seen_lines(self.proposal).unseen_of((hunk for _, hunk in hunks), ())
+            parts = [
+                f"{self.proposal.id}: hunk {number} of {len(hunks)}, {diff.change.path}, {describe_hunk_lines(hunk)}"
+            ]
+        parts += [
+            f"{len(found)} {answer}" for answer in ("yes", "no", "later") if (found := self.hunks_with_answer(answer))
+        ]
+        missing, lines = state.looked_at.seen_lines(self.proposal).count_unseen_of_hunks(
+            (hunk for _, hunk in hunks), ()
+        )
         if lines:
             parts.append(f"{lines - missing:,} of {plural(lines, 'changed line')} printed")
         if checks := checks_in_few_words(state.checks.get(self.proposal.id)):

@@ -7,9 +7,9 @@ from app.proposals.risk.change_summary import author_summary, computed_summary, 
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.found_reasons import uncovered_lines
-from app.review.hunk_lines import lines_of
+from app.review.hunk_lines import hunk_line_numbers
 from app.review.review_state import ReviewState
-from app.review.verdicts import can_be_approved, state_words
+from app.review.verdicts import can_be_approved, describe_review_state
 from app.text.plural import plural
 
 _CONTEXT = 3
@@ -24,19 +24,20 @@ def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     words = author_summary(proposal)
     place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
-    yield f"From {proposal.origin.words}."
+    yield f"From {proposal.origin.description}."
     if proposal.supersedes:
         yield f"Version {proposal.version}, instead of {proposal.supersedes}."
     if words:
         yield words
-    counts = f"+{proposal.added:,} -{proposal.removed:,} in {plural(len(proposal.in_question), 'file')}"
+    counts = f"+{proposal.added:,} -{proposal.removed:,} in {plural(len(proposal.counted_changes), 'file')}"
     yield f"Changes: {computed_summary(proposal) or counts}."
     if proposal.on_disk:
         yield "It is on disk already: yes keeps it, no takes it back off the disk."
     if proposal.ignored:
         yield proposal.ignored_words
     if not can_be_approved(proposal):
-        yield f"It is {state_words(proposal)} and cannot be approved: {proposal.reason or 'the files changed'}."
+        reason = proposal.reason or "the files changed"
+        yield f"It is {describe_review_state(proposal)} and cannot be approved: {reason}."
         yield from conflict_lines(proposal)
 
 
@@ -93,7 +94,7 @@ def hunk_lines(diff: FileDiff, hunk: Hunk) -> Iterator[str]:
     at = hunks.index(hunk)
     above = hunks[at - 1].old_start + hunks[at - 1].old_count if at else 0
     below = hunks[at + 1].old_start if at + 1 < len(hunks) else len(diff.old)
-    old, new = lines_of(hunk, "old"), lines_of(hunk, "new")
+    old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
     yield from (f" {line}" for line in diff.old[max(above, old.start - _CONTEXT) : old.start])
     yield from _changed("-", diff.old, old, final_newline=diff.old_final_newline)
     yield from _changed("+", diff.new, new, final_newline=diff.new_final_newline)
@@ -110,10 +111,10 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
     """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
     if (found := state.evidence.get(proposal.id)) is not None and (mark := found.marks.get(hunk.id)) is not None:
-        yield f"Without it: {mark.words}."
+        yield f"Without it: {mark.description}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
-    missed = [line + 1 for line in uncovered_lines(diff) if line in lines_of(hunk, "new")]
+    missed = [line + 1 for line in uncovered_lines(diff) if line in hunk_line_numbers(hunk, "new")]
     if missed:
         more = f" and {len(missed) - _NAMED_LINES} more" if len(missed) > _NAMED_LINES else ""
         verb = "are" if len(missed) > 1 else "is"
@@ -121,10 +122,10 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
         yield f"Reason: {plural(len(missed), 'changed line')} {verb} run by no test (line {named}{more})."
     checked = state.checks.get(proposal.id)
     for name, finding in checked.findings if checked is not None else ():
-        if finding.path == path and finding.line - 1 in lines_of(hunk, "new"):
+        if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
             yield f"Finding of {name}, line {finding.line}: {finding.text}{'' if finding.new else ' (before, too)'}"
     for remark in state.unsaid.remarks.get(proposal.id, ()):
-        if remark.path == path and remark.line in lines_of(hunk, remark.side):
+        if remark.path == path and remark.line in hunk_line_numbers(hunk, remark.side):
             yield f"Your comment on line {remark.line + 1}: {remark.text}"
 
 

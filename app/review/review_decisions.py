@@ -41,7 +41,7 @@ class ReviewDecisions:
         self._through = through
         self._caller = caller
 
-    async def check(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
+    async def run_required_checks(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
         """Run the checks that are required before a write; raises CheckFailed if one opposes it."""
         following = self._checks()
         if following is None:
@@ -107,20 +107,20 @@ class OutcomeWords(NamedTuple):
     """What undo, or after an undo redo, does then: `undoes it`; empty where it does nothing."""
 
 
-def approval_words(result: DecisionResult) -> OutcomeWords:
+def describe_approval(result: DecisionResult) -> OutcomeWords:
     """Return the words for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
     return OutcomeWords(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
 
 
-def denial_words(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeWords:
+def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeWords:
     """Return the words for a denial of these hunks, or of all that waited."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
         return OutcomeWords(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
     if hunks:
-        fact = "what was written stays" if proposal.written_in_part else "nothing was written"
+        fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
         return OutcomeWords(f"{plural(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
     if proposal.state is ProposalState.APPLIED:
@@ -128,7 +128,7 @@ def denial_words(result: DecisionResult, hunks: Collection[str] | None) -> Outco
     return OutcomeWords(f"{name} denied; nothing was written.", "reopens it")
 
 
-def undo_words(result: DecisionResult) -> OutcomeWords:
+def describe_undo(result: DecisionResult) -> OutcomeWords:
     """Return the words for a decision that was taken back."""
     proposal, name = result.proposal, result.proposal.id
     hunks = plural(len(result.hunks), "hunk") if result.hunks else ""
@@ -143,10 +143,10 @@ def undo_words(result: DecisionResult) -> OutcomeWords:
 
 
 def _paths(result: DecisionResult) -> str:
-    return first_items([file.path for file in result.files])
+    return join_first_items([file.path for file in result.files])
 
 
-def first_items(items: Sequence[str]) -> str:
+def join_first_items(items: Sequence[str]) -> str:
     """Return the first four, and how many more there are: `a, b, c, d and 2 more`."""
     shown = ", ".join(items[:4])
     return f"{shown} and {len(items) - 4} more" if len(items) > 4 else shown

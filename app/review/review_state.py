@@ -11,16 +11,16 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin
-from app.review.hunk_lines import lines_of
+from app.proposals.values.origin import Origin, OriginKind
+from app.review.hunk_lines import hunk_line_numbers
 from app.review.seen import SeenLines
 from app.review.unfinished_review import (
     ChosenHunks,
-    Remark,
+    DraftComment,
     ReviewFeedback,
     UnfinishedReview,
+    filter_pending,
     move_remark,
-    pending_among,
 )
 from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
@@ -62,7 +62,7 @@ class OpenPermissions:
         self.asked.pop(key, None)
         self._narrowed.pop(key, None)
 
-    def form(self, key: str) -> CommandForm | ToolForm | None:
+    def selected_form(self, key: str) -> CommandForm | ToolForm | None:
         """Return what a lasting permission would cover; None for just this call."""
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
@@ -80,7 +80,7 @@ class ReviewDraft:
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
         """Feedback begun and not sent."""
-        self.remarks: dict[str, list[Remark]] = {}
+        self.remarks: dict[str, list[DraftComment]] = {}
         self.sent: dict[str, tuple[LineComment, ...]] = {}
         """Comments that went to the model with a denial, by the denied proposal."""
         self.answered: set[str] = set()
@@ -100,7 +100,7 @@ class ReviewDraft:
         else:
             self.drafts.pop(key, None)
 
-    def set_comment(self, proposal: Proposal, remark: Remark) -> None:
+    def set_comment(self, proposal: Proposal, remark: DraftComment) -> None:
         """Set the comment on a line; an empty one removes it.
 
         A draft leaves the one that was saved as it is, and goes when that is saved.
@@ -121,7 +121,7 @@ class ReviewDraft:
         A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
         """
         feedback, remarks = self._going(proposal, hunks)
-        return ReviewFeedback(feedback, tuple(remark.comment for remark in remarks))
+        return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
 
     def take_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
         """Return the same, and remove it."""
@@ -133,12 +133,12 @@ class ReviewDraft:
             del self.drafts[proposal.id]
         return words
 
-    def unsent_part(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+    def unsent_pieces(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
         """Return what the user has neither sent nor saved yet."""
         feedback, remarks = self._going(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
-    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[Remark]]:
+    def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
         """The feedback and the remarks that go with a decision."""
         known = self.remarks.get(proposal.id, [])
         redone = {remark.place for remark in known if remark.draft}
@@ -153,7 +153,7 @@ class ReviewDraft:
             self.drafts[key] = "\n\n".join(filter(None, (words.feedback, self.drafts.get(key, ""))))
         if words.comments:
             known = self.remarks.setdefault(key, [])
-            back = [Remark.of(comment) for comment in words.comments]
+            back = [DraftComment.from_comment(comment) for comment in words.comments]
             known[:] = sorted({*known, *back}, key=lambda item: (item.path, item.line))
 
     def mark_sent(self, key: str, words: ReviewFeedback) -> None:
@@ -165,13 +165,13 @@ class ReviewDraft:
 def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether nothing of a proposal waits any more once these hunks are decided."""
     bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not bare and all(hunk.id in hunks for hunk in pending_among(proposal.hunks))
+    return not bare and all(hunk.id in hunks for hunk in filter_pending(proposal.hunks))
 
 
-def _lies_in(remark: Remark, proposal: Proposal, hunks: Collection[str]) -> bool:
+def _lies_in(remark: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether a remark is on a line of one of these hunks."""
     of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
-    return any(hunk.id in hunks and remark.line in lines_of(hunk, remark.side) for hunk in of_file)
+    return any(hunk.id in hunks and remark.line in hunk_line_numbers(hunk, remark.side) for hunk in of_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,8 @@ class SeenTracker:
         self._bases: dict[str, dict[str, str]] = {}
         """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
+        self._counted: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
+        """By proposal, what `unread_lines` returned last, and what that depends on."""
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal, to be added to."""
@@ -209,7 +211,7 @@ class SeenTracker:
 
     def forget_others(self, listed: Container[str]) -> None:
         """Forget the proposals with other ids: they have left the review."""
-        for kept in (self._seen, self._bases, self._moved):
+        for kept in (self._seen, self._bases, self._moved, self._counted):
             for name in [name for name in kept if name not in listed]:
                 del kept[name]
 
@@ -219,11 +221,36 @@ class SeenTracker:
         lines = of = 0
         paths: list[str] = []
         for change in proposal.files:
-            missing, changed = seen.unseen_of(change.hunks, left_out)
+            missing, changed = seen.count_unseen_of_hunks(change.hunks, left_out)
             lines, of = lines + missing, of + changed
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
         return UnseenParts(lines, of, tuple(paths))
+
+    @property
+    def lines_read(self) -> int:
+        """Return how many lines were seen of all listed proposals, decided ones too."""
+        return sum(seen.lines for seen in self._seen.values())
+
+    def unread_lines(self, proposal: Proposal) -> tuple[int, int]:
+        """Return how many of a waiting proposal's changed lines were never on screen, and how many there are.
+
+        A file without hunks counts as one line, as for the reading budget.
+        """
+        seen = self.seen_lines(proposal)
+        key = (proposal.revision, proposal.state, seen.lines, len(seen.files))
+        if (counted := self._counted.get(proposal.id)) is None or counted[0] != key:
+            missing = of = 0
+            for change in proposal.files:
+                if change.hunks:
+                    left, lines = seen.count_unseen_of_hunks(change.hunks, ())
+                elif change.state is HunkState.PENDING:
+                    left, lines = int(change.path not in seen.files), 1
+                else:
+                    continue
+                missing, of = missing + left, of + lines
+            counted = self._counted[proposal.id] = key, (missing, of)
+        return counted[1]
 
     def take_new(self) -> dict[str, dict[str, bytes]]:
         """Return the lines seen since the last call, by proposal, in the stored form."""
@@ -264,7 +291,7 @@ class OriginFilter:
         self._labels: tuple[str, ...] = ()
         """Of what waits, sorted."""
 
-    def listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
+    def filter_listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
         self.everything = {one.id: one for one in proposals}
         waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
@@ -276,12 +303,12 @@ class OriginFilter:
         return [one for one in self.everything.values() if self._lists(one)]
 
     @property
-    def left_out(self) -> int:
+    def hidden_count(self) -> int:
         """Return how many waiting proposals are not listed."""
         return sum(one.state.is_pending and not self._lists(one) for one in self.everything.values())
 
     @property
-    def has_several(self) -> bool:
+    def has_several_origins(self) -> bool:
         """Return whether there is more than one origin."""
         return len(self._labels) > 1
 
@@ -294,6 +321,36 @@ class OriginFilter:
         return self.only in ("", proposal.origin.label)
 
 
+_BLOCKING = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
+"""Origins whose author may do nothing more before the decision."""
+
+
+def order_waiting(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Return waiting proposals in the order of need: blocked agents first, then risks, then age.
+
+    One that builds on others comes after these, since it can't be written before them.
+    """
+
+    def need(proposal: Proposal) -> tuple[bool, bool, float]:
+        is_risky = any(reason.kind.is_risk for reason in proposal.reasons)
+        return proposal.origin.kind not in _BLOCKING, not is_risky, proposal.created
+
+    by_need = {item.id: item for item in sorted(proposals, key=need)}
+    ordered: dict[str, Proposal] = {}
+    stack: list[Proposal] = []
+    for item in by_need.values():
+        stack.append(item)
+        while stack:
+            below = [name for change in stack[-1].files for name in change.stacked_on]
+            missing = [by_need[name] for name in below if name in by_need and name not in ordered]
+            if missing and len(stack) <= len(by_need):
+                stack.append(missing[0])
+            else:
+                done = stack.pop()
+                ordered.setdefault(done.id, done)
+    return list(ordered.values())
+
+
 _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
 """States from which `undo` leads back."""
 
@@ -303,7 +360,7 @@ class ReviewState:
     """The queue and the state of its items; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
-    """Oldest first."""
+    """As `order_waiting` orders them."""
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
@@ -334,7 +391,7 @@ class ReviewState:
     """Whether the model goes on by itself once nothing waits any more."""
     _listed: dict[str, Proposal] = field(init=False)
     _positions: dict[str, int] = field(init=False)
-    """Where each waiting proposal stands among them, oldest first."""
+    """Where each waiting proposal stands among them."""
 
     def __post_init__(self) -> None:
         self._index()
@@ -344,13 +401,13 @@ class ReviewState:
         self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
-    def update(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
+    def update_proposals(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
         """Take the present proposals, and keep the shown one if possible.
 
         Unless the review is `attended`, what can be approved takes the place of what cannot any more.
         """
         earlier = self.origins.everything
-        known = self.origins.listed(proposals)
+        known = self.origins.filter_listed(proposals)
         self.looked_at.forget_others(self.origins.everything)
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
@@ -359,7 +416,7 @@ class ReviewState:
                 self.unsaid.follow_changes(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
-        self.waiting = sorted((item for item in known if item.state.is_pending), key=lambda item: item.created)
+        self.waiting = order_waiting(item for item in known if item.state.is_pending)
         self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
         self._index()
         shown = self.proposal
@@ -369,7 +426,7 @@ class ReviewState:
         if self.current in self.permissions.asked:
             return
         if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
-            self.advance()
+            self.show_next_waiting()
 
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
         """Return whether another item must be shown."""
@@ -381,27 +438,27 @@ class ReviewState:
     def list_next_origin(self) -> None:
         """List only the next origin; after the last one, all again."""
         self.origins.select_next()
-        self.update(self.origins.everything.values())
+        self.update_proposals(self.origins.everything.values())
 
     @property
-    def permission_first(self) -> bool:
+    def has_hidden_permission(self) -> bool:
         """Whether a tool waits for a permission while something else is shown."""
         return bool(self.permissions.asked) and self.current not in self.permissions.asked
 
     def show_permission(self) -> None:
         """Show the oldest permission request."""
-        if self.permission_first:
+        if self.has_hidden_permission:
             self.aside, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
         """Return to the former item, or to the next one that waits."""
         if self.permissions.asked or self.aside not in self._positions:
             self.current = ""
-            self.advance()
+            self.show_next_waiting()
         else:
             self.current = self.aside
 
-    def advance(self) -> None:
+    def show_next_waiting(self) -> None:
         """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
         self.picked = False
         if self.permissions.asked:
@@ -427,7 +484,7 @@ class ReviewState:
         return len(self.permissions.asked) + len(self.waiting)
 
     @property
-    def keys(self) -> list[str]:
+    def listed_keys(self) -> list[str]:
         """Everything listed."""
         return [*self.permissions.asked, *self._listed]
 
@@ -452,7 +509,7 @@ class ReviewState:
     @property
     def form(self) -> CommandForm | ToolForm | None:
         """Return the form that a lasting permission would cover; None for just this call."""
-        return self.permissions.form(self.current)
+        return self.permissions.selected_form(self.current)
 
     def queue_position(self, key: str) -> int:
         """Return the position in the queue, from 1; 0 for an item that does not wait."""
@@ -467,7 +524,7 @@ class ReviewState:
     def undo_target(self) -> Proposal | None:
         """Return the shown proposal if it was decided, else the one decided last."""
         for proposal in (self.proposal, self.get(self.last_decided)):
-            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.denied_part):
+            if proposal is not None and (proposal.state in _TAKEN_BACK or proposal.has_denied_part):
                 return proposal
         return None
 
@@ -484,12 +541,28 @@ class ReviewState:
         """Return the chosen parts that have never been on screen."""
         return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
-    def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+    @property
+    def read_lines(self) -> tuple[int, int]:
+        """Return how many changed lines of all that waits were on screen, and how many there are."""
+        counts = [
+            self.looked_at.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
+        ]
+        of = sum(lines for _, lines in counts)
+        return of - sum(missing for missing, _ in counts), of
+
+    @property
+    def next_unread(self) -> str:
+        """Return the next listed proposal after the shown one that has unseen lines; empty if none has."""
+        at = self._positions.get(self.current, -1) + 1
+        rest = (item for item in (*self.waiting[at:], *self.waiting[:at]) if item.id != self.current)
+        return next((item.id for item in rest if self.looked_at.unread_lines(item)[0]), "")
+
+    def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
         hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_lines(proposal)
         for part in parts:
-            seen.inherit(hunks[part.whole], part.hunk)
-        self.chosen.take_parts(proposal, parts, whole)
+            seen.copy_seen_lines(hunks[part.whole], part.hunk)
+        self.chosen.toggle_split_parts(proposal, parts, whole)
 
     # What outlives a restart
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from app.proposals.values.models import FileChange, Hunk, HunkState
-from app.review.hunk_lines import line_of, number_of
+from app.review.hunk_lines import changed_line_at, changed_line_index
 
 Span = tuple[int, int]
 """Characters, from, to."""
@@ -35,14 +35,14 @@ class SeenLines:
 
     # Taking in
 
-    def note_file(self, path: str) -> None:
+    def mark_file_seen(self, path: str) -> None:
         """The head of a file without hunks was drawn."""
         if path not in self.files:
             self.files.add(path)
             self.count += 1
             self._unsaved.add(path)
 
-    def note(self, hunk: Hunk, number: int) -> None:
+    def mark_seen(self, hunk: Hunk, number: int) -> None:
         """A line was drawn from its first to its last changed character."""
         lines = self._lines.get(hunk.id)
         if lines is None:
@@ -56,7 +56,7 @@ class SeenLines:
             self.lines += 1
             self._unsaved.add(hunk.id)
 
-    def note_part(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
+    def mark_part_seen(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
         """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
         if self.is_seen(hunk, number):
             return
@@ -66,13 +66,13 @@ class SeenLines:
             self._parts[hunk.id, number] = spans
             self.count += 1
         if _first_gap(spans, wanted) is None:
-            self.note(hunk, number)
+            self.mark_seen(hunk, number)
 
-    def inherit(self, whole: Hunk, part: Hunk) -> None:
+    def copy_seen_lines(self, whole: Hunk, part: Hunk) -> None:
         """Copy the seen lines of a hunk to a part that was split off."""
         for number in range(changed_line_count(part)):
-            if self.is_seen(whole, number_of(whole, *line_of(part, number))):
-                self.note(part, number)
+            if self.is_seen(whole, changed_line_index(whole, *changed_line_at(part, number))):
+                self.mark_seen(part, number)
 
     # Sharing with other windows and runs
 
@@ -101,11 +101,11 @@ class SeenLines:
         lines = self._lines.get(hunk.id)
         return lines is not None and number < len(lines) and bool(lines[number])
 
-    def unseen(self, hunk: Hunk) -> int:
+    def count_unseen_lines(self, hunk: Hunk) -> int:
         """Return how many of its lines were not on the screen."""
         return self._left.get(hunk.id, changed_line_count(hunk)) if hunk.old_count or hunk.new_count else 0
 
-    def unseen_of(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
+    def count_unseen_of_hunks(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
         """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
         missing = of = 0
         get = self._left.get
@@ -125,7 +125,7 @@ class SeenLines:
         found = start if lines is None else lines.find(0, start)
         return None if found < 0 else found
 
-    def missing(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
+    def first_missing_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
         """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
         gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
         return gap if gap is not None else wanted[0][0] if wanted else 0

@@ -7,7 +7,7 @@ from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState, Proposal
-from app.review.hunk_lines import Side, lines_of
+from app.review.hunk_lines import Side, hunk_line_numbers
 from app.tools.base.contract import escape_surrogates
 
 
@@ -62,7 +62,7 @@ class ChosenHunks:
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Exclude pending hunks, or include them if all of these are excluded."""
-        pending = {hunk.id for hunk in pending_among(hunks)}
+        pending = {hunk.id for hunk in filter_pending(hunks)}
         if not pending:
             return
         out = self.left_out.setdefault(proposal.id, set())
@@ -71,7 +71,7 @@ class ChosenHunks:
         else:
             out |= pending
 
-    def take_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+    def toggle_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Toggle lines of a hunk that was just split, and hunks of which all lines were selected.
 
         `proposal` is as it was before. The selection goes in if all of it was left out, else out; the rest stays.
@@ -93,23 +93,25 @@ class ChosenHunks:
 
 
 def _part(proposal: Proposal, out: frozenset[str]) -> ChosenPart:
-    pending = pending_among(proposal.hunks)
+    pending = filter_pending(proposal.hunks)
     chosen = [hunk for hunk in pending if hunk.id not in out]
     ids = tuple(hunk.id for hunk in chosen)
     if len(chosen) == len(pending):
-        return ChosenPart(ids, len(pending), len(proposal.in_question), proposal.added, proposal.removed)
-    files = sum(1 for change in proposal.files if not out.issuperset(hunk.id for hunk in pending_among(change.hunks)))
+        return ChosenPart(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
+    files = sum(
+        1 for change in proposal.files if not out.issuperset(hunk.id for hunk in filter_pending(change.hunks))
+    )
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     return ChosenPart(ids, len(pending), files, added, removed)
 
 
-def pending_among(hunks: Iterable[Hunk]) -> list[Hunk]:
+def filter_pending(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Return the pending hunks."""
     return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
 
 
 @dataclass(frozen=True, slots=True)
-class Remark:
+class DraftComment:
     """A comment on a line, by path, so that it survives a new diff."""
 
     path: str
@@ -128,12 +130,12 @@ class Remark:
         return self.path, self.side, self.line
 
     @property
-    def comment(self) -> LineComment:
+    def as_line_comment(self) -> LineComment:
         """The remark as the model gets it."""
         return LineComment(path=self.path, line=self.line + 1, side=self.side, quote=self.quote, text=self.text)
 
     @classmethod
-    def of(cls, comment: LineComment) -> "Remark":
+    def from_comment(cls, comment: LineComment) -> "DraftComment":
         """The remark that a comment was."""
         return cls(comment.path, comment.side, comment.line - 1, comment.text, comment.quote)
 
@@ -144,7 +146,7 @@ class UnfinishedReview:
 
     draft: str = ""
     """Feedback begun and not sent."""
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[DraftComment, ...] = ()
     left_out: tuple[str, ...] = ()
     """Ids of the hunks that an approval would leave out."""
     answered: tuple[str, ...] = ()
@@ -179,14 +181,14 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def move_remark(remark: Remark, before: Proposal, after: Proposal) -> Remark:
+def move_remark(remark: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
     """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
     old = next((change for change in before.files if change.path == remark.path), None)
     new = next((change for change in after.files if change.path == remark.path), None)
     if old is None or new is None:
         return remark
     for hunk in old.hunks:
-        if remark.line in lines_of(hunk, remark.side):
+        if remark.line in hunk_line_numbers(hunk, remark.side):
             now = next((one for one in new.hunks if one.id == hunk.id), None)
             if now is None and old.base == new.base:
                 # The user has edited the text.
@@ -200,14 +202,14 @@ def move_remark(remark: Remark, before: Proposal, after: Proposal) -> Remark:
 
 def _touch(one: Hunk, other: Hunk) -> bool:
     """Whether two hunks replace lines of the base that overlap or are neighbours."""
-    here, there = lines_of(one, "old"), lines_of(other, "old")
+    here, there = hunk_line_numbers(one, "old"), hunk_line_numbers(other, "old")
     return here.start <= there.stop and there.start <= here.stop
 
 
-def _moved_with(remark: Remark, hunk: Hunk, now: Hunk) -> Remark:
+def _moved_with(remark: DraftComment, hunk: Hunk, now: Hunk) -> DraftComment:
     """Return a comment on a line of a hunk that has moved, or that is decided and only marks its place."""
-    at = remark.line - lines_of(hunk, remark.side).start
-    if lines := lines_of(now, remark.side):
+    at = remark.line - hunk_line_numbers(hunk, remark.side).start
+    if lines := hunk_line_numbers(now, remark.side):
         return replace(remark, line=lines[min(at, len(lines) - 1)])
     # What is there now is unchanged: the old lines of what was denied, the new ones of what was written.
     rows = hunk.old_count if now.state is HunkState.DENIED else hunk.new_count
@@ -223,17 +225,17 @@ def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
     )
 
 
-_QUOTED_LINES = 3
+QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
 
 
-def with_quote(remark: Remark, diffs: Iterable[FileDiff]) -> Remark:
+def add_quote(remark: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
     """Return the comment with the shown lines around it."""
     diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
-    return remark if diff is None else replace(remark, quote=quote(diff, remark))
+    return remark if diff is None else replace(remark, quote=quote_lines(diff, remark))
 
 
-def quote(diff: FileDiff, remark: Remark) -> str:
+def quote_lines(diff: FileDiff, remark: DraftComment) -> str:
     """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
     shown: list[str] = []
     at = 0
@@ -251,4 +253,4 @@ def quote(diff: FileDiff, remark: Remark) -> str:
         take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
         take("new", diff.new, hunk.new_start, new, "+")
     take("new", diff.new, new, len(diff.new), " ")
-    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
+    return escape_surrogates("\n".join(shown[max(0, at - QUOTED_LINES) : at + QUOTED_LINES + 1]))

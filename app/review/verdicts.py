@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.text.file_warnings import mode_words
+from app.proposals.text.file_warnings import describe_mode_change
 from app.proposals.values.models import (
     ON_DISK_WORDS,
     FileChange,
     FileOperation,
     Proposal,
     ProposalState,
-    partial_state_words,
+    describe_partial_state,
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.review.review_state import ReviewState, UnseenParts
@@ -76,14 +76,14 @@ ON_DISK = DecisionVerbs(
 )
 
 
-def verbs(proposal: Proposal) -> DecisionVerbs:
+def decision_verbs(proposal: Proposal) -> DecisionVerbs:
     """The words for a proposal."""
     return ON_DISK if proposal.on_disk else TO_WRITE
 
 
-def state_words(proposal: Proposal) -> str:
+def describe_review_state(proposal: Proposal) -> str:
     """Return the words for its state."""
-    return partial_state_words(proposal, verbs(proposal).states[proposal.state])
+    return describe_partial_state(proposal, decision_verbs(proposal).states[proposal.state])
 
 
 ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "deny_all"]
@@ -128,7 +128,7 @@ class Proceed:
 Verdict = Refuse | Confirm | Proceed
 
 
-def approve(
+def judge_approval(
     state: ReviewState,
     proposal: Proposal,
     *,
@@ -164,14 +164,14 @@ def approve(
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := failed_check_words(state, proposal.id):
         reasons.append(red)
-    if unfinished := state.unsaid.unsent_part(proposal, part.decided_hunks):
+    if unfinished := state.unsaid.unsent_pieces(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        return Confirm(f"{_sentence(reasons)} {verbs(proposal).approve.capitalize()}?", action, (proposal,))
+        return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,))
     return Proceed(action, (proposal.id,))
 
 
-def deny(state: ReviewState, proposal: Proposal) -> Verdict:
+def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
         return Refuse(f"{proposal.id} is not waiting any more.")
@@ -180,20 +180,20 @@ def deny(state: ReviewState, proposal: Proposal) -> Verdict:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
-    if unfinished := state.unsaid.unsent_part(proposal):
+    if unfinished := state.unsaid.unsent_pieces(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        return Confirm(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
+        return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
     return Proceed("deny", (proposal.id,))
 
 
-def deny_in_words(state: ReviewState, proposal: Proposal) -> Verdict:
+def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of sending feedback."""
     if proposal.on_disk:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         if reasons := _lost(state, proposal):
-            return Confirm(f"{_sentence(reasons)} {verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
+            return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
     return Proceed("deny", (proposal.id,))
 
 
@@ -214,7 +214,7 @@ def _sentence(reasons: Sequence[str]) -> str:
     return f"{said[0].upper()}{said[1:]}."
 
 
-def approve_all(state: ReviewState) -> Verdict:
+def judge_approve_all(state: ReviewState) -> Verdict:
     """Return the verdict of `approve all`: always a question that names everything doubtful and leaves it out at
     first."""
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
@@ -241,13 +241,13 @@ def approve_all(state: ReviewState) -> Verdict:
     return Confirm(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
 
-def deny_all(state: ReviewState) -> Verdict:
+def judge_deny_all(state: ReviewState) -> Verdict:
     """Return the verdict of `deny all`: a question if there are several."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
-        return deny(state, state.waiting[0])
+        return judge_denial(state, state.waiting[0])
     about = [item.id for item in state.waiting if state.unsaid.feedback_for(item)]
     said = _words_go_along(about)
     on_disk = [item.id for item in state.waiting if item.on_disk]
@@ -269,7 +269,7 @@ def _quoted(texts: Sequence[str]) -> str:
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     red = failed_check_words(state, proposal.id)
-    return [*caveats(proposal), *([red] if red else [])]
+    return [*find_caveats(proposal), *([red] if red else [])]
 
 
 def failed_check_words(state: ReviewState, proposal: str) -> str:
@@ -309,7 +309,7 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def caveats(proposal: Proposal) -> list[str]:
+def find_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
@@ -324,11 +324,11 @@ def change_caveats(change: FileChange) -> list[str]:
     found = []
     if change.op is FileOperation.DELETE:
         found.append(f"deletes {change.path}")
-    if change.inexact:
+    if change.is_inexact:
         found.append(f"inexact match in {change.path}")
     if change.rebased:
         found.append(f"re-based {change.path}")
-    if mode := mode_words(change):
+    if mode := describe_mode_change(change):
         found.append(f"{mode} of {change.path}")
     if change.warnings:
         found.append(f"deceiving text in {change.path}")
@@ -342,6 +342,6 @@ def can_be_approved(proposal: Proposal) -> bool:
     return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
-def can_be_asked_anew(proposal: Proposal) -> bool:
+def can_ask_model_again(proposal: Proposal) -> bool:
     """Return whether it is stale, so that the model can be told why without the user's words."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk

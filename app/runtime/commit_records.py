@@ -30,12 +30,12 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, read_git_identity
 from app.proposals.decide.commit_trailers import (
     FileDecision,
-    assistant_name,
+    assistant_and_model,
     attribute_lines,
     commit_proposal,
     decisions_leading_to,
-    entry_trailers,
     format_ranges,
+    make_trailers,
 )
 from app.proposals.values.decision_facts import CheckFact, EvidenceFact
 from app.proposals.values.models import Proposal
@@ -43,7 +43,7 @@ from app.proposals.values.origin import Origin
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
 from app.review.seen import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.storage.record_store import RecordStore
 
 NOTES = "refs/notes/signoff"
@@ -68,7 +68,7 @@ class CommitNotes:
     """The id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
 
 
-def staged_trailers(runtime: OpenWorkspace) -> list[str]:
+def index_trailers(runtime: OpenWorkspace) -> list[str]:
     """Return the trailers for the index: one for each decision that led a file to its content there.
 
     Raises:
@@ -84,18 +84,18 @@ def staged_trailers(runtime: OpenWorkspace) -> list[str]:
         raw = borrowed.run_query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
         found = _steps(runtime, borrowed, parse_raw_diff(raw))
     latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
-    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in entry_trailers(entry)]
+    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in make_trailers(entry)]
     # Who assisted comes first, each once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
 
 
-def commit_reviewed(runtime: OpenWorkspace, proposal: Proposal) -> str:
+def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """Commit the files that a proposal wrote, with the record's trailers; return the id. Raises CommitFailed."""
     entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
-    return commit_proposal(runtime.workspace.root, proposal, trailers=entry_trailers(entries[-1]) if entries else ())
+    return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
 
-def reviewed_commits(root: Path, most: int) -> list[str]:
+def find_reviewed_commits(root: Path, most: int) -> list[str]:
     """Return the latest commits whose trailers name a review, the newest first; none outside a repository."""
     words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
@@ -109,7 +109,7 @@ def reviewed_commits(root: Path, most: int) -> list[str]:
     return [commit for commit, _, review in found if review.startswith("signoff ")]
 
 
-def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
+def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
     """Write the record's entries of commits into git's notes, and sign them once.
 
     Args:
@@ -126,7 +126,7 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
     signed: dict[int, DecisionRecordEntry] = {}
     noted, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        for commit in commits_of(borrowed, name):
+        for commit in resolve_commits(borrowed, name):
             changed = parse_raw_diff(borrowed.run_query(*_DIFFERENCE, commit))
             if not (found := _steps(runtime, borrowed, changed)):
                 continue
@@ -146,12 +146,12 @@ def note_commits(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bo
         if not noted:
             merge_fetched_notes(borrowed)
             return None
-        reviews = [recorded_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
+        reviews = [to_signed_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
         statement = sign_reviews(borrowed, reviews)
     return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
 
 
-def commits_of(borrowed: BorrowedRepository, name: str) -> list[str]:
+def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
     """Return the commits that a name or a range means, oldest first; raises GitFailed if there are none."""
     first, dots, last = name.partition("..")
     tip = borrowed.resolve((last.removeprefix(".") or "HEAD") if dots else name)
@@ -183,7 +183,9 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
     return write_envelope(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
 
 
-def recorded_review(runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: DecisionRecordEntry) -> SignedReview:
+def to_signed_review(
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: DecisionRecordEntry
+) -> SignedReview:
     """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
     return SignedReview(
         reviewer=entry.who,
@@ -212,7 +214,7 @@ def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
     )
 
 
-def waiting_review(
+def to_signed_approval(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[CheckFact]
 ) -> SignedReview:
     """Return the approval of a whole proposal that waits, as it is signed; nothing records it here.
@@ -242,12 +244,12 @@ def waiting_review(
 
 def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
     """Return how many lines of a waiting proposal were on no screen yet; None if none of it was."""
-    stored = runtime.reading.seen().get(proposal.id)
+    stored = runtime.reading_store.seen_lines().get(proposal.id)
     if stored is None:
         return None
     seen = SeenLines()
     seen.restore(stored, proposal.files)
-    return seen.unseen_of(proposal.hunks, ())[0]
+    return seen.count_unseen_of_hunks(proposal.hunks, ())[0]
 
 
 def _signed_checks(checks: Iterable[CheckFact]) -> tuple[ReviewCheck, ...]:
@@ -265,7 +267,8 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
     sides = ((file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode))
     try:
         before, after = (
-            Leaf(runtime.proposals.blob(sha), int(mode or "644", 8)) if sha else None for sha, mode in sides
+            FileOrLink(runtime.proposals.read_blob(sha), int(mode or "644", 8)) if sha else None
+            for sha, mode in sides
         )
     except KeyError:
         # Their contents were pruned: the hunks are not known any more.
@@ -276,7 +279,9 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
     return reviewed.model_copy(update={"base_mode": base_mode, "result_mode": result_mode})
 
 
-def _reviewed_file(borrowed: BorrowedRepository, path: str, before: Leaf | None, after: Leaf | None) -> ReviewedFile:
+def _reviewed_file(
+    borrowed: BorrowedRepository, path: str, before: FileOrLink | None, after: FileOrLink | None
+) -> ReviewedFile:
     """Return a file as it is signed; None for no file."""
     sides = [
         (*to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
@@ -374,7 +379,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
     total = 0
     for path, steps in sorted(found.items()):
         try:
-            brought = attribute_lines(steps, runtime.proposals.blob)
+            brought = attribute_lines(steps, runtime.proposals.read_blob)
         except KeyError:
             # Its contents were pruned: nothing is claimed of it.
             continue
@@ -395,7 +400,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
 
 def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
     """Return the key of the model's work behind an approved decision; empty for a person's work."""
-    assisted = assistant_name(entry.origin)
+    assisted = assistant_and_model(entry.origin)
     if assisted is None:
         return ""
     agent, model = assisted

@@ -15,8 +15,8 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
-from app.proposals.values.record_entries import is_written_by
-from app.runtime.commit_records import recorded_review, sign_reviews, waiting_review
+from app.proposals.values.record_entries import is_on_disk_after
+from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
 from app.text.plural import plural
@@ -115,10 +115,12 @@ def push_proposal(
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
-        written = [entry for entry in entries if entry.writes and entry.files] if is_written_by(entries) else []
-        reviews = [recorded_review(runtime, borrowed, entry) for entry in written]
+        written = (
+            [entry for entry in entries if entry.has_written and entry.files] if is_on_disk_after(entries) else []
+        )
+        reviews = [to_signed_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:
-            reviews = [waiting_review(runtime, borrowed, proposal, checks)]
+            reviews = [to_signed_approval(runtime, borrowed, proposal, checks)]
         signed = bool(reviews) and bool(sign_reviews(borrowed, reviews))
         if sign and not signed:
             raise GitFailed(

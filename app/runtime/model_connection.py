@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
+from app.agent.limits import Limits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
+from app.agent.turn_state import open_question
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
@@ -32,12 +34,12 @@ from app.llm.values.types import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
-from app.sandbox.process import shielded
-from app.storage.session_lock import SessionLock, is_open
+from app.sandbox.process import run_shielded
+from app.storage.session_lock import SessionLock, is_session_open
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
-from app.tools.tool_registry import ToolSource, standard_tools
+from app.tools.tool_registry import ToolSource, make_standard_tools
 from app.workspace.git_repository import current_branch
 
 _FILES_SEARCHED = 5_000
@@ -52,7 +54,7 @@ class NotConnected(Exception):
     """No endpoint or no model is configured; the message is one line that says what to set."""
 
 
-def base_url_of(settings: Settings) -> str:
+def find_base_url(settings: Settings) -> str:
     """Return the base URL of the endpoint; if none is set, that of the key's vendor."""
     if settings.base_url:
         return settings.base_url
@@ -60,13 +62,13 @@ def base_url_of(settings: Settings) -> str:
     return _ANTHROPIC if settings.anthropic_api_key and claude else _OPENAI
 
 
-def endpoint_of(
+def make_endpoint(
     settings: Settings, origin_of: Callable[[str], str] = lambda setting: "", model_from: str = ""
 ) -> Endpoint:
     """Return the endpoint of the settings, with the key for it.
 
     Args:
-        origin_of: tells where a setting comes from (`OpenWorkspace.origin_of`).
+        origin_of: tells where a setting comes from (`OpenWorkspace.setting_origin`).
         model_from: where the model is from, as people are told.
 
     Raises:
@@ -82,7 +84,7 @@ def endpoint_of(
         )
     settings = settings.with_model_tables
     wishes = RequestOptions(settings.reasoning_effort, settings.request)
-    base_url, price = base_url_of(settings), find_price(settings.model, settings.price)
+    base_url, price = find_base_url(settings), find_price(settings.model, settings.price)
     setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
@@ -98,7 +100,7 @@ def _is_anthropics(base_url: str) -> bool:
     return parts.scheme == "https" and parts.hostname == "api.anthropic.com"
 
 
-def connect(
+def connect_model(
     runtime: OpenWorkspace,
     settings: Settings | None = None,
     *,
@@ -107,7 +109,7 @@ def connect(
 ) -> ModelClient:
     """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
     settings = settings or runtime.settings
-    endpoint = endpoint_of(settings, runtime.origin_of)
+    endpoint = make_endpoint(settings, runtime.setting_origin)
     cache = LearnedProfiles(runtime.sessions)
     overrides = settings.with_model_tables.profile_overrides
     _check_tables(settings.models)
@@ -119,7 +121,7 @@ def connect(
     def another(model: str, effort: str) -> ModelClient:
         wanted = settings.model_copy(update={"model": model})
         wanted = wanted.with_effort(effort) if effort else wanted
-        return connect(runtime, wanted, timeouts=timeouts, retry=retry)
+        return connect_model(runtime, wanted, timeouts=timeouts, retry=retry)
 
     # What is in a request is nobody's business but the endpoint's: a hosted one is asked nothing else. Where the user
     # says where system messages go, nothing has to be found out.
@@ -138,7 +140,7 @@ def connect(
 async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[ListedModel]:
     """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
     # A name is needed to make a client; the list is asked for without it.
-    client = connect(runtime, settings.model_copy(update={"model": settings.model or "any"}))
+    client = connect_model(runtime, settings.model_copy(update={"model": settings.model or "any"}))
     try:
         return await client.list_models()
     finally:
@@ -185,21 +187,21 @@ def open_session(
         others=StoredSessions(runtime),
         claim=claim,
         service=runtime.service,
-        tools=standard_tools(lambda: runtime.sandbox, source, runtime.skills),
+        tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
         check_unread=runtime.check_unread,
         commit=make_committer(runtime, settings),
         checked=DraftChecks(
-            lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_check_trees
+            lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
         ),
         tree=runtime.tree_id,
-        content=runtime.proposals.blob,
+        content=runtime.proposals.read_blob,
         keep=runtime.proposals.put_blobs,
         allowed=runtime.allowed_commands if attended else None,
         asked=runtime.sessions.side_questions,
     )
-    session = Session(record.id, ports, turn_settings(runtime, settings, record, tell), events)
+    session = Session(record.id, ports, make_turn_settings(runtime, settings, record, tell), events)
     if runtime.debug is not None:
         session.subscribe(runtime.debug)
     return session
@@ -209,12 +211,12 @@ def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Prop
     """Return the function that commits an approved proposal; None if the settings do not ask for it."""
     if not settings.commit:
         return None
-    from app.runtime.commit_records import commit_reviewed
+    from app.runtime.commit_records import commit_with_trailers
 
-    return partial(commit_reviewed, runtime)
+    return partial(commit_with_trailers, runtime)
 
 
-def turn_settings(
+def make_turn_settings(
     runtime: OpenWorkspace, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
 ) -> TurnSettings:
     """Return prompt, limits and gate policy of a session; `tell` takes lines for the user."""
@@ -228,13 +230,20 @@ def turn_settings(
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
-    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)
+    return TurnSettings(
+        lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, limits_of(settings), hold
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits of a session."""
+    return Limits(settings.max_cost, settings.max_time)
 
 
 def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
-    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    files = itertools.islice(runtime.workspace.walk_files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
     every = find_guidance(runtime.workspace, nested, tell)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
@@ -249,7 +258,7 @@ class StoreSink:
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
         """Store events. Once begun, the write is waited for even if the caller is cancelled."""
-        return await shielded(asyncio.to_thread(self._store.append, self._session_id, events, after))
+        return await run_shielded(asyncio.to_thread(self._store.append_events, self._session_id, events, after))
 
     async def read_after(self, after: int) -> Sequence[Event]:
         """Return the events after an event."""
@@ -275,8 +284,8 @@ class StoredSessions:
             return OtherSession("", is_open=False)
         if not self._store.exists(session_id):
             return None
-        self._store.append(session_id, events)
-        return OtherSession(self._store.get(session_id).title, is_open(self._places.session_lock(session_id)))
+        self._store.append_events(session_id, events)
+        return OtherSession(self._store.get(session_id).title, is_session_open(self._places.session_lock(session_id)))
 
 
 class LearnedProfiles:
@@ -306,32 +315,53 @@ _SETTING = "picked_model "
 
 def endpoint_name(settings: Settings) -> str:
     """The endpoint as it is shown and remembered: without credentials."""
-    return parse_address(base_url_of(settings)).url
+    return parse_address(find_base_url(settings)).url
 
 
-def picked_model(store: SessionStore, endpoint: str) -> str:
+def read_picked_model(store: SessionStore, endpoint: str) -> str:
     """The model that was picked at an endpoint, in any workspace; empty if none was, or that can't be read."""
     with suppress(StorageError):
         return store.setting(f"{_SETTING}{endpoint}", shared=True) or ""
     return ""
 
 
-def keep_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
+def save_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
     """Remember it; at worst it is asked for again."""
     with suppress(StorageError):
         store.set_setting(f"{_SETTING}{endpoint}", model, shared=True)
 
 
-def with_picked_model(runtime: OpenWorkspace) -> Settings:
+def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
     """Return the settings in force; an endpoint without a model gets the one that was picked there."""
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
         return settings
-    return settings.model_copy(update={"model": picked_model(runtime.sessions, endpoint_name(settings))})
+    return settings.model_copy(update={"model": read_picked_model(runtime.sessions, endpoint_name(settings))})
 
 
-def model_from(runtime: OpenWorkspace, settings: Settings) -> str:
+def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     """Return the origin of the model in these settings, in words for the user."""
     if settings.model == runtime.settings.model:
-        return runtime.origin_of("model")
+        return runtime.setting_origin("model")
     return "your last pick in the app"
+
+
+class AskingSession(NamedTuple):
+    """A session whose model waits for the user's answer."""
+
+    id: str
+    title: str
+    is_open: bool
+    """Whether a window has it."""
+
+
+_LOOKED_AT = 20
+"""Sessions, latest first."""
+
+
+def find_open_question(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
+    """Return the latest other session with an unanswered question; None if there is none. Raises StorageError."""
+    for record in runtime.sessions.all()[:_LOOKED_AT]:
+        if record.id != besides and open_question(runtime.sessions.last_turns(record.id)) is not None:
+            return AskingSession(record.id, record.title, is_session_open(runtime.dirs.session_lock(record.id)))
+    return None

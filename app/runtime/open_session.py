@@ -26,15 +26,22 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import connect, list_models, make_committer, open_session, turn_settings
+from app.runtime.model_connection import (
+    connect_model,
+    limits_of,
+    list_models,
+    make_committer,
+    make_turn_settings,
+    open_session,
+)
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.workspace_recovery import (
     INTERRUPTED_NOTICE,
     PATIENCE,
     append_decision_to_sessions,
+    finish_unfinished_work,
     record_unrecorded_decisions,
-    recover,
-    was_interrupted,
+    was_turn_interrupted,
 )
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
@@ -68,7 +75,7 @@ class DraftStore:
         self._writer: asyncio.Task[None] | None = None
         self._write_now = asyncio.Event()
 
-    async def recall(self, session_id: str, *, fresh: bool = False) -> str:
+    async def load(self, session_id: str, *, fresh: bool = False) -> str:
         """Return the stored draft of a session.
 
         Args:
@@ -292,7 +299,7 @@ class OpenSession:
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
         service.tell = self.runtime.hook_dispatcher.tell = tell
-        lines = await asyncio.to_thread(recover, self.runtime)
+        lines = await asyncio.to_thread(finish_unfinished_work, self.runtime)
         if lines and (session := self.session) is not None:
             await session.catch_up()
         await asyncio.to_thread(self.runtime.service.refresh)
@@ -317,11 +324,11 @@ class OpenSession:
 
     async def connect(self, settings: Settings) -> None:
         """Use another endpoint or model from now on; raises `NotConnected`."""
-        model = connect(self.runtime, settings)
+        model = connect_model(self.runtime, settings)
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
             record = await asyncio.to_thread(self.runtime.sessions.get, self.session.id)
-            self.session.use_model(model, await asyncio.to_thread(turn_settings, self.runtime, settings, record))
+            self.session.use_model(model, await asyncio.to_thread(make_turn_settings, self.runtime, settings, record))
         if previous is not None:
             await previous.aclose()
 
@@ -349,7 +356,7 @@ class OpenSession:
             )
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
-            if not session.is_follower and was_interrupted(session.log.events):
+            if not session.is_follower and was_turn_interrupted(session.log.events):
                 await session.notify_user(Notice(text=INTERRUPTED_NOTICE, level="warning"))
         return session
 
@@ -387,7 +394,9 @@ class OpenSession:
             return
         self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
-        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
+        self.session.settings = replace(
+            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=limits_of(settings)
+        )
         if policy != self.session.gate.policy:
             self.session.set_gate_policy(policy)
 
@@ -482,7 +491,7 @@ class OpenSession:
             )
         )
         self._seen_versions = now
-        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.reading.seen_count)
+        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.reading_store.seen_count)
         if changed or self._seen_count != before:
             self._publish(ProposalsChanged(changed))
 

@@ -61,7 +61,7 @@ class HookDispatcher:
         self.patience: float | None = None
         """Seconds that `close` waits for hooks that run; None for as long as they may take."""
 
-    def events_written(self, session: str, events: "Sequence[Event]") -> None:
+    def on_events_written(self, session: str, events: "Sequence[Event]") -> None:
         """Events were written to the log of a session, or a decision to that of none."""
         with self._report_errors():
             if hooks := self._hooks():
@@ -71,7 +71,7 @@ class HookDispatcher:
                     if document := event_document(event, session, str(self._root), time.time()):
                         self._running().queue_event(hooks, document)
 
-    def proposal_staged(self, proposal: "Proposal") -> None:
+    def on_proposal_staged(self, proposal: "Proposal") -> None:
         """A proposal is new."""
         with self._report_errors():
             if hooks := self._hooks():
@@ -157,11 +157,11 @@ class OpenWorkspace:
         with self._making:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
-                self._sessions.happened = self.hook_dispatcher.events_written
+                self._sessions.happened = self.hook_dispatcher.on_events_written
             return self._sessions
 
     @property
-    def search(self) -> "SessionSearch":
+    def session_search(self) -> "SessionSearch":
         """The search over all sessions."""
         from app.storage.session_search import SessionSearch
 
@@ -175,9 +175,9 @@ class OpenWorkspace:
         with self._making:
             if self._proposals is None:
                 self._proposals = SqliteProposalStore(
-                    self.database, self.name, self.signal, self._who, self.most_unread
+                    self.database, self.name, self.signal, self._who, self.unread_limit
                 )
-                self._proposals.staged = self.hook_dispatcher.proposal_staged
+                self._proposals.staged = self.hook_dispatcher.on_proposal_staged
             return self._proposals
 
     @property
@@ -199,7 +199,7 @@ class OpenWorkspace:
 
         return read_git_identity(self.workspace.root)
 
-    def most_unread(self) -> int:
+    def unread_limit(self) -> int:
         """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.
 
         Only the user's own file sets it, so a workspace's file that can't be read keeps nothing from being staged.
@@ -219,11 +219,11 @@ class OpenWorkspace:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
         from app.proposals.values.proposal_errors import TooMuchUnread
 
-        if (most := self.most_unread()) and (unread := self.reading.unread()) > most:
+        if (most := self.unread_limit()) and (unread := self.reading_store.unread_count()) > most:
             raise TooMuchUnread(unread)
 
     @property
-    def reading(self) -> "ReadingStore":
+    def reading_store(self) -> "ReadingStore":
         """Return the store of seen lines."""
         from app.storage.reading_store import ReadingStore
 
@@ -256,7 +256,7 @@ class OpenWorkspace:
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
 
-        if not workspace_backup(self.workspace.root, self.dirs.runs).mark.exists():
+        if not workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
             return False
         try:
             if line := self.sandbox.restore_workspace(patient=False):
@@ -266,7 +266,7 @@ class OpenWorkspace:
         return False
 
     @property
-    def captured(self) -> "CapturedEdits":
+    def captured_edits(self) -> "CapturedEdits":
         """Return the edits captured by the hooks of other agents."""
         from app.storage.captured_edit_store import CapturedEdits
 
@@ -320,6 +320,21 @@ class OpenWorkspace:
 
         return WorkspaceTrees(self.workspace).read(pending)[0].id
 
+    def describe_reads(self, proposal_id: str) -> list[str]:
+        """Return what the model had read before it wrote a proposal, as lines of text; blocks.
+
+        Raises ProposalError and StorageError.
+        """
+        from app.agent.read_history import find_reads_of_proposal
+        from app.proposals.risk.read_reasons import format_reads
+
+        proposal = self.service.get(proposal_id)
+        paths = [change.old_path or change.path for change in proposal.files]
+        history = None
+        if proposal.session:
+            history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
+        return format_reads(history, paths) if history is not None else ["This is not known of its author."]
+
     @property
     def recipes(self) -> "RecipeRunner":
         """Return the runner that runs the commands of proposals again."""
@@ -367,7 +382,7 @@ class OpenWorkspace:
             self._configuration = configuration
         return configuration
 
-    def origin_of(self, key: str) -> str:
+    def setting_origin(self, key: str) -> str:
         """Return where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file; empty for its default."""
         from app.config.settings import setting_origin
 
@@ -406,7 +421,7 @@ class OpenWorkspace:
         )
 
 
-def open_runtime(
+def open_workspace(
     root: Path, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] = os.environ
 ) -> OpenWorkspace:
     """Open a workspace.

@@ -9,7 +9,7 @@ from app.conversation.markdown_export import fence_code, quote_text
 from app.images.image import quote_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, proposal_state_words
+from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, describe_proposal_state
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
 from app.text.plural import plural
@@ -36,16 +36,16 @@ class ReviewReport:
     def size(self) -> str:
         """Return the counts of files and lines."""
         proposal = self.proposal
-        return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.in_question), 'file')}"
+        return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.counted_changes), 'file')}"
 
     @property
     def header(self) -> Sequence[tuple[str, str]]:
         """Return the names and values at the top."""
-        state = proposal_state_words(self.proposal)
+        state = describe_proposal_state(self.proposal)
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
             ("Changes", self.size),
-            ("From", self.proposal.origin.words),
+            ("From", self.proposal.origin.description),
             ("Staged", format_time(self.proposal.created)),
             *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
@@ -55,7 +55,7 @@ class ReviewReport:
         """Return the evidence of each hunk at its last decision, in words, by number of the hunk."""
         for decision in reversed(self.decisions):
             if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
-                return {one.hunk: one.words for one in fact.hunks}
+                return {one.hunk: one.description for one in fact.hunks}
         return {}
 
     @property
@@ -83,7 +83,7 @@ def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
     proposal = runtime.service.get(name)
     return ReviewReport(
         proposal,
-        runtime.service.diffs(proposal.id),
+        runtime.service.file_diffs(proposal.id),
         runtime.service.as_unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _denied_parts(runtime, change)],
@@ -93,7 +93,7 @@ def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
 
 def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[DeniedPartText]:
     def lines(version: FileVersion | None) -> tuple[str, ...]:
-        data = runtime.proposals.blob(version.sha256) if version is not None else b""
+        data = runtime.proposals.read_blob(version.sha256) if version is not None else b""
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
 
     for part in change.denied:
@@ -107,7 +107,7 @@ def format_time(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-def decision_facts(decision: RecordedDecision) -> list[str]:
+def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     """Return the outcome of a decision, who made it, and what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
@@ -120,7 +120,7 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
     facts += [f"hunks {hunks}"] if hunks else []
     facts += [f"by {entry.who}"] if entry.who else []
     seen = entry.circumstances
-    facts += [seen.caller.words] if seen.caller else []
+    facts += [seen.caller.description] if seen.caller else []
     if seen.unseen_lines:
         facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
     elif seen.unseen_lines == 0:
@@ -129,18 +129,18 @@ def decision_facts(decision: RecordedDecision) -> list[str]:
     facts += [entry.recipe_words] if entry.recipe else []
     if (found := seen.evidence) is not None:
         facts.append(f"without each hunk, by {found.check} ({found.selection}):")
-        facts += [f"hunk {one.hunk} of {one.path}: {one.words}" for one in found.hunks]
+        facts += [f"hunk {one.hunk} of {one.path}: {one.description}" for one in found.hunks]
     return facts
 
 
-def as_markdown(found: ReviewReport) -> str:
+def render_markdown(found: ReviewReport) -> str:
     """The report as Markdown."""
     parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in found.header))
     for decision in found.decisions:
         words = decision.words
         parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {format_time(decision.time)}")
-        parts.append("\n".join(f"- {fact}" for fact in decision_facts(decision)))
+        parts.append("\n".join(f"- {fact}" for fact in describe_recorded_decision(decision)))
         if words.feedback.strip():
             parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:

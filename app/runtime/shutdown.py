@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from app.runtime.typed_ahead import original_attributes
+from app.runtime.typed_ahead import read_terminal_attributes
 
 PATIENCE = 1.8
 """Seconds that leaving in order may take."""
@@ -87,7 +87,7 @@ def _terminal_restorer() -> Callable[[], None]:
 
     try:
         descriptor = sys.__stderr__.fileno() if sys.__stderr__ else 2
-        attributes = original_attributes(descriptor)
+        attributes = read_terminal_attributes(descriptor)
     except (OSError, termios.error):
         return lambda: None
 

@@ -59,7 +59,7 @@ def take_typed_lines() -> str:
     return lines.decode("utf-8", "ignore")
 
 
-def original_attributes(terminal: int) -> list[Any]:
+def read_terminal_attributes(terminal: int) -> list[Any]:
     """The terminal of this number as its user has it; raises termios.error where it is none."""
     return _before if _before is not None else termios.tcgetattr(terminal)
 

@@ -28,7 +28,7 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
     return words
 
 
-async def edit_text(
+async def edit_in_user_editor(
     command: list[str], text: str, *, name: str, folder: Path, asleep: Callable[[], AbstractContextManager[None]]
 ) -> str:
     """Let the user edit a text in a file with this name; return it as saved.

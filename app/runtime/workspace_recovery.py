@@ -8,11 +8,11 @@ from app.conversation.events import Decision, Event, Notice, ProposalDecided, Tu
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkFact, LastDecision
-from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, state_words
+from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
 from app.storage.storage_errors import StorageError
 from app.workspace.path_rules import WorkspaceError
@@ -22,7 +22,7 @@ PATIENCE = 10.0
 """Seconds that a living process has between a decision and its record."""
 
 
-def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
+def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
     """Finish or roll back interrupted writes, stage edits that hooks captured, and record decisions that were carried
     out but not recorded.
 
@@ -44,14 +44,14 @@ def recover(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
     return lines
 
 
-def recover_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
+def finish_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
     """Recover the workspace, and report every line, also of later findings."""
     runtime.service.tell = tell
-    for line in recover(runtime):
+    for line in finish_unfinished_work(runtime):
         tell(line)
 
 
-def was_interrupted(log: Sequence[Event]) -> bool:
+def was_turn_interrupted(log: Sequence[Event]) -> bool:
     """Return whether the log ends within a turn and the user was not told; for a session that no process runs."""
     for event in reversed(log):
         match event:
@@ -80,8 +80,8 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded(patience):
         proposal = runtime.service.get(proposal_id)
-        append_decision_to_sessions(runtime, unrecorded_event(proposal, last), here=here)
-        state = "waiting again" if last.decision == Decision.REOPENED else state_words(proposal.state)
+        append_decision_to_sessions(runtime, make_unrecorded_event(proposal, last), here=here)
+        state = "waiting again" if last.decision == Decision.REOPENED else describe_state(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
@@ -97,15 +97,15 @@ def append_decision_to_sessions(
     """
     session = owner_session(runtime.service.get(decided.proposal), here)
     if session and runtime.sessions.exists(session):
-        runtime.sessions.append(session, [decided])
+        runtime.sessions.append_events(session, [decided])
     else:
         runtime.sessions.record_decision(decided)
     for owner, events in changed_proposal_events(changed).items():
         if owner and runtime.sessions.exists(owner):
-            runtime.sessions.append(owner, events)
+            runtime.sessions.append_events(owner, events)
 
 
-def unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
+def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
     """Return the event of an unrecorded decision, from what is kept with the proposal."""
     files = last.files or tuple(change.stat for change in proposal.files)
     result = DecisionResult(proposal, files, tuple(_hunk_facts(proposal, last)) if last.hunks else ())
@@ -136,7 +136,7 @@ def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
     """
     lines = []
     try:
-        for name in runtime.captured.proposals_to_stage():
+        for name in runtime.captured_edits.proposals_to_stage():
             try:
                 _stage_captured_proposal(runtime, name)
             except (ProposalError, WorkspaceError, OSError) as error:
@@ -147,17 +147,17 @@ def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
 
 
 def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
-    captured = runtime.captured
+    captured = runtime.captured_edits
     turn, files = captured.turn_of_proposal(name), captured.files(name)
     assert turn is not None, "a turn is kept for as long as what was captured in it"
     known = runtime.proposals.proposal(name)
     # What the user has begun to decide on stays as it is; the rest of the turn's edits stands beside it.
     own = known is None or (known.state is ProposalState.PENDING and known.last is None)
-    draft = runtime.service.draft("", name if own else "")
+    draft = runtime.service.new_draft("", name if own else "")
     draft.origin = Origin(
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
-    draft.take_changes([_path_change(file) for file in files])
+    draft.add_changes([_path_change(file) for file in files])
     became = name
     with suppress(NothingStaged):
         became = runtime.service.stage(draft, "", [each.id for each in _unanswered_denials(runtime, turn)]).id
@@ -166,13 +166,13 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
 
 def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:
     """Proposals of the same agent's session that the user has denied with words, the latest first."""
-    for turn_before in reversed(runtime.captured.turns_of_session(turn.agent, turn.session)):
+    for turn_before in reversed(runtime.captured_edits.turns_of_session(turn.agent, turn.session)):
         earlier = runtime.proposals.proposal(turn_before.proposal)
         if earlier and earlier.state is ProposalState.DENIED and earlier.feedback and not earlier.superseded_by:
             yield earlier
 
 
 def _path_change(file: CapturedFile) -> PathChange:
-    before = None if file.before is None else Leaf(file.before, file.before_mode)
-    after = None if file.after is None else Leaf(file.after, file.before_mode or default_mode())
+    before = None if file.before is None else FileOrLink(file.before, file.before_mode)
+    after = None if file.after is None else FileOrLink(file.after, file.before_mode or default_mode())
     return PathChange(file.path, before, after)

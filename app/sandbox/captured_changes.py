@@ -9,7 +9,7 @@ from app.text.plural import plural
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class FileOrLink:
     """A file, or a symbolic link."""
 
     data: bytes
@@ -25,7 +25,7 @@ class Leaf:
         return stat.S_ISLNK(self.mode)
 
 
-Pending = Mapping[str, Leaf | None]
+Pending = Mapping[str, FileOrLink | None]
 """Pending changes by workspace path: the new content, or None where the path is removed."""
 
 
@@ -34,9 +34,9 @@ class PathChange:
     """A path that a command has changed, with its content."""
 
     path: str
-    before: Leaf | None
+    before: FileOrLink | None
     """The state that the command found."""
-    after: Leaf | None
+    after: FileOrLink | None
 
 
 @dataclass(frozen=True, slots=True)

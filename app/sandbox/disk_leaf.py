@@ -9,8 +9,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from app.sandbox.captured_changes import LINK_MODE, Leaf
-from app.workspace.reading import read_file, same_bytes
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink
+from app.workspace.reading import have_same_bytes, read_file
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HERE = -100
@@ -131,7 +131,7 @@ def _is_open(facts: os.stat_result) -> bool:
     return False
 
 
-def read_leaf(path: Path, limit: int) -> Leaf | None:
+def read_leaf(path: Path, limit: int) -> FileOrLink | None:
     """Read the file or link at a path; None for anything else.
 
     Raises:
@@ -140,16 +140,16 @@ def read_leaf(path: Path, limit: int) -> Leaf | None:
     try:
         facts = path.lstat()
         if stat.S_ISLNK(facts.st_mode):
-            return Leaf(os.fsencode(path.readlink()), LINK_MODE)
+            return FileOrLink(os.fsencode(path.readlink()), LINK_MODE)
         if not stat.S_ISREG(facts.st_mode):
             return None
         data, facts = read_file(path, limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return Leaf(data, stat.S_IMODE(facts.st_mode))
+    return FileOrLink(data, stat.S_IMODE(facts.st_mode))
 
 
-def write_leaf(place: Path, leaf: Leaf) -> None:
+def write_leaf(place: Path, leaf: FileOrLink) -> None:
     """Create the file or link at a path that does not exist. Raises OSError."""
     if leaf.is_link:
         place.symlink_to(os.fsdecode(leaf.data))
@@ -166,7 +166,7 @@ def set_mode(place: Path, mode: int) -> None:
         place.chmod(stat.S_IMODE(mode))
 
 
-def has_same_content(path: Path, other: Leaf | Path | None) -> bool:
+def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
     """Whether two files, links or missing paths are the same; times are not compared."""
     kinds = _kind(path), _kind(other)
     if kinds[0] != kinds[1]:
@@ -174,19 +174,19 @@ def has_same_content(path: Path, other: Leaf | Path | None) -> bool:
     if kinds[0] is None or other is None:
         return True
     try:
-        if isinstance(other, Leaf):
+        if isinstance(other, FileOrLink):
             return path.lstat().st_size == len(other.data) and read_leaf(path, len(other.data)) == other
-        return path.readlink() == other.readlink() if path.is_symlink() else same_bytes(path, other)
+        return path.readlink() == other.readlink() if path.is_symlink() else have_same_bytes(path, other)
     except PermissionError:
         # What its own owner can't read has no content to compare; its times would have to do.
         return True
 
 
-def _kind(what: Leaf | Path | None) -> int | None:
+def _kind(what: FileOrLink | Path | None) -> int | None:
     """Return the mode of a file or link; None where there is neither."""
     if what is None:
         return None
-    if isinstance(what, Leaf):
+    if isinstance(what, FileOrLink):
         return what.mode if what.is_link else stat.S_IFREG | what.mode
     try:
         mode = what.lstat().st_mode

@@ -18,7 +18,7 @@ from app.sandbox.process import (
     end_tree,
     kill_strays,
     run_process,
-    shielded,
+    run_shielded,
 )
 
 PROCESSES = 2_000
@@ -91,7 +91,7 @@ class StepFailed(StartFailed):
         self.step = step
 
 
-def enter_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
+def make_sandbox_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
     """Return the command line that takes the steps of `sandbox_init.py` and runs a program.
 
     Args:
@@ -129,7 +129,7 @@ async def run_enclosed(
     try:
         try:
             started = await run_process(
-                enter_command(writer, [*limits.steps(), *steps], program),
+                make_sandbox_command(writer, [*limits.steps(), *steps], program),
                 folder=Path("/"),
                 environment=environment,
                 seconds=seconds,
@@ -220,12 +220,12 @@ class PersistentProcess:
         Raises:
             OSError: It has ended, or can't be stopped.
         """
-        await shielded(self._signal_watcher(signal.SIGRTMIN, b"still"))
+        await run_shielded(self._signal_watcher(signal.SIGRTMIN, b"still"))
         try:
             yield
         finally:
             with suppress(OSError):
-                await shielded(self._signal_watcher(signal.SIGRTMIN + 1, b"going"))
+                await run_shielded(self._signal_watcher(signal.SIGRTMIN + 1, b"going"))
 
     async def _signal_watcher(self, number: int, word: bytes) -> None:
         """Send a signal to the watcher of `sandbox_init.py`, and wait for its answer. Raises OSError."""
@@ -306,7 +306,7 @@ async def start_persistent(
         # Before the start: an error after it would leave a program that nobody ends.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
-        enclosed = enter_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
+        enclosed = make_sandbox_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
         process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
         # If nothing was started this closes the pipe, and the reader sees its end.

@@ -96,7 +96,7 @@ def environment_digest(environment: Mapping[str, str], named: Collection[str] = 
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def own_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
+def user_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
     """Return the variables for a program that the user has set up, such as a hook: it may show notifications."""
     return command_environment(environment, marker, _DESKTOP)
 
@@ -107,15 +107,15 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
     if any(name == each or (each.endswith("*") and name.startswith(each[:-1])) for each in named):
         return True
     known = name in _NAMES or name.startswith(_FAMILIES)
-    return known and name not in _STARTS_CODE and not holds_secret(name, value)
+    return known and name not in _STARTS_CODE and not is_secret_variable(name, value)
 
 
-def without_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
+def remove_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return all variables but signoff's keys, for a program that needs other secrets, as a git credential helper."""
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
-def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def add_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Add settings with which git doesn't write the index and doesn't report all files of an overlay as changed."""
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
@@ -128,7 +128,7 @@ def with_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def holds_secret(name: str, value: str) -> bool:
+def is_secret_variable(name: str, value: str) -> bool:
     """Whether a variable holds a key, a password or a token, by its name or by its value."""
     if name in _NO_SECRETS:
         return False

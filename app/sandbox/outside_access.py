@@ -59,7 +59,7 @@ _FOLDERS = (
 _VARIABLES = ("XDG_RUNTIME_DIR", "GNOME_KEYRING_CONTROL", "SESSION_MANAGER", "PULSE_SERVER", "AT_SPI_BUS_ADDRESS")
 
 
-def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
+def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
     """Return the resolved paths of existing sockets, and of folders of sockets, that a command must not reach.
 
     Args:
@@ -69,11 +69,11 @@ def hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> lis
     found = [*_expanded(_FOLDERS), *_named_by(environment, _VARIABLES), *_sockets_of_user()]
     for service in SERVICES.values():
         found += [*_named_by(environment, service.variables), *_expanded(service.places)]
-    shown = set(opened_sockets(environment, opened))
+    shown = set(find_opened_sockets(environment, opened))
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)} - shown)
 
 
-def opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
+def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
     """The resolved paths of the sockets that the user opens to commands, as far as they exist."""
     found: list[Path] = []
     for name in opened:
@@ -185,7 +185,7 @@ def find_outside_access(
         path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
     }
     hidden = {_resolved(path) for path in own if os.path.lexists(path)}
-    hidden |= set(hidden_sockets(environment, permissions.sockets))
+    hidden |= set(find_hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []
     seen = (*(shown - set(temporary)), *writable, *caches)
     shown |= {
@@ -199,7 +199,7 @@ def find_outside_access(
         tuple(temporary),
         tuple(sorted(shown - {*temporary, *writable})),
         tuple(sorted(hidden - set(writable))),
-        tuple(opened_sockets(environment, permissions.sockets)),
+        tuple(find_opened_sockets(environment, permissions.sockets)),
     )
 
 

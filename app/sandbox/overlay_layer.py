@@ -20,7 +20,7 @@ from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
-from app.sandbox.process import MARKER, Output, ProcessResult, shielded
+from app.sandbox.process import MARKER, Output, ProcessResult, run_shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
 from app.sandbox.sandbox_mode import can_block_abstract_sockets
 from app.sandbox.upper_layer import UpperLayer
@@ -216,11 +216,11 @@ class OverlayLayer:
         self._policy = PathPolicy(self._workspace, pending)
         self._upper = UpperLayer(self._root, self._layer, pending)
 
-    def fill(self) -> None:
+    def write_pending(self) -> None:
         """Write the pending changes to the empty layer. Raises OSError."""
-        self._upper.fill()
+        self._upper.write_pending()
 
-    def steps(self) -> list[str]:
+    def mount_steps(self) -> list[str]:
         """Return the steps of `sandbox_init.py` that mount the layer for one program. Raises OSError."""
         return mount_steps(self._root, self._folders, self._access, self._policy)
 
@@ -240,7 +240,7 @@ class OverlayLayer:
         """
         writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry)
         # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
-        return await shielded(asyncio.to_thread(writer.write, paths))
+        return await run_shielded(asyncio.to_thread(writer.write, paths))
 
 
 class OverlayRun(OverlayLayer):
@@ -256,7 +256,7 @@ class OverlayRun(OverlayLayer):
             StartFailed: It could not be started.
         """
         environment = {**self.variables, MARKER: uuid.uuid4().hex}
-        steps = [*self.steps(), "folder", str(self._root / folder)]
+        steps = [*self.mount_steps(), "folder", str(self._root / folder)]
         return await run_enclosed(
             steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
         )
@@ -275,7 +275,7 @@ class PersistentOverlay(OverlayLayer):
             else:
                 each.unlink()
         self._set_pending(pending)
-        self.fill()
+        self.write_pending()
         self._seen = {}
 
     def mark_seen(self) -> None:

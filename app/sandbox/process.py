@@ -18,7 +18,7 @@ MARKER = "SIGNOFF_COMMAND_ID"
 Result = TypeVar("Result")
 
 
-async def shielded(work: Coroutine[Any, Any, Result]) -> Result:
+async def run_shielded(work: Coroutine[Any, Any, Result]) -> Result:
     """Complete the coroutine even if the caller is cancelled; then raise its own error, or CancelledError."""
     doing = asyncio.ensure_future(work)
     try:

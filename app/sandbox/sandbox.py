@@ -11,9 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, make_layers, open_kept_layers, prune_layers
-from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, WriteBackReport
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, WriteBackReport
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
-from app.sandbox.environment import command_environment, with_git_settings
+from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
 from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
 from app.sandbox.path_policy import PathPolicy
@@ -25,7 +25,7 @@ from app.sandbox.process import (
     StartFailed,
     end_tree,
     run_process,
-    shielded,
+    run_shielded,
 )
 from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
 from app.sandbox.sandbox_mode import (
@@ -202,7 +202,7 @@ class Sandbox:
             may = self._outside_access(writable, files)
             variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
             layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
-            await shielded(asyncio.to_thread(layer.fill))
+            await run_shielded(asyncio.to_thread(layer.write_pending))
             yield layer
 
     @asynccontextmanager
@@ -238,9 +238,9 @@ class Sandbox:
         guard, policy = self._backup(), PathPolicy(self._workspace, pending)
         async with self._folders("commands", keep=True) as folders:
             with ExitStack() as stack:
-                await shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
+                await run_shielded(asyncio.to_thread(stack.enter_context, guard.locked()))
                 try:
-                    await shielded(asyncio.to_thread(guard.back_up, policy, pending))
+                    await run_shielded(asyncio.to_thread(guard.back_up, policy, pending))
                     yield InPlaceRun(
                         guard,
                         policy,
@@ -251,7 +251,7 @@ class Sandbox:
                         sockets=bool(self.permissions.sockets),
                     )
                 finally:
-                    await shielded(asyncio.to_thread(guard.restore, policy))
+                    await run_shielded(asyncio.to_thread(guard.restore, policy))
 
     def restore_workspace(self, *, patient: bool = True) -> str:
         """Undo the changes of a command in place that was killed together with signoff.
@@ -279,7 +279,7 @@ class Sandbox:
             may = self._outside_access()
             variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
             run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
-            await shielded(asyncio.to_thread(run.fill))
+            await run_shielded(asyncio.to_thread(run.write_pending))
             yield run
 
     @asynccontextmanager
@@ -291,12 +291,12 @@ class Sandbox:
             keep: Use the temporary folder of the session's commands.
         """
         with ExitStack() as stack:
-            folders = await shielded(asyncio.to_thread(self._make_folders, stack, kept, keep))
+            folders = await run_shielded(asyncio.to_thread(self._make_folders, stack, kept, keep))
             try:
                 yield folders
             finally:
                 # There may be much of it to remove.
-                await shielded(asyncio.to_thread(stack.close))
+                await run_shielded(asyncio.to_thread(stack.close))
 
     def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
         folder = stack.enter_context(run_folder(self._state))
@@ -334,7 +334,7 @@ class Sandbox:
             bytecode: Have Python keep bytecode in that folder; else it reads the bytecode beside the sources.
         """
         named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
-        variables = with_git_settings(command_environment(environment, "", named))
+        variables = add_git_settings(command_environment(environment, "", named))
         variables |= cache_variables(made, os.environ, may.caches)
         if bytecode and "PYTHONDONTWRITEBYTECODE" not in variables:
             variables["PYTHONPYCACHEPREFIX"] = f"{made}/python"
@@ -365,7 +365,7 @@ class Sandbox:
 
     async def _why_no_overlay(self) -> str:
         try:
-            async with self._overlay({_PROBE: Leaf(b"", 0o644)}) as run:
+            async with self._overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
                 ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
                 found = await run.changes()
         except StepFailed as failed:

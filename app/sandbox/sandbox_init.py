@@ -510,7 +510,9 @@ def _install_filter(watcher: "socket") -> None:
     from app.sandbox import syscall_filter
 
     # Without Landlock nothing keeps the command from the files themselves.
-    listener = syscall_filter.install(sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid())
+    listener = syscall_filter.install_filter(
+        sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid()
+    )
     right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))
     watcher.sendmsg([b"x"], [right])
 
@@ -544,7 +546,7 @@ def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") ->
             if descriptor == reader:
                 os.read(reader, 65536)
             elif answers and event & select.POLLIN:
-                answers.answer()
+                answers.answer_call()
             else:
                 poll.unregister(descriptor)
     left = _end_all()

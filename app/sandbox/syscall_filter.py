@@ -89,7 +89,7 @@ _CHILD_ENDED, _RESTARTS = 17, 0x10000000
 """SIGCHLD, and SA_RESTART of sigaction(2)."""
 
 
-def install(*, sockets: bool, files: bool, starts: bool) -> int:
+def install_filter(*, sockets: bool, files: bool, starts: bool) -> int:
     """Filter the calls of this process and of all that it starts, for good; it must have no new privileges.
 
     Args:
@@ -181,7 +181,7 @@ class SyscallResponder:
         self._may_start = may_start
         self._buffer = (ctypes.c_char * _REQUEST.size)()
 
-    def answer(self) -> None:
+    def answer_call(self) -> None:
         """Receive one call and answer it; the caller may have ended."""
         ctypes.memset(self._buffer, 0, _REQUEST.size)
         if _LIBC.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), self._buffer):
@@ -380,4 +380,6 @@ def _check(result: int) -> None:
 
 if __name__ == "__main__":
     _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), 0, 0, 0))
-    sys.exit(0 if os.uname().machine in _MACHINES and install(sockets=False, files=True, starts=True) > 0 else 1)
+    sys.exit(
+        0 if os.uname().machine in _MACHINES and install_filter(sockets=False, files=True, starts=True) > 0 else 1
+    )

@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, Leaf, PathChange, Pending, TouchedPath
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, TouchedPath
 from app.sandbox.disk_leaf import has_same_content, read_leaf, write_leaf
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.sandbox.sandbox_mode import ChangedMeanwhile
@@ -35,7 +35,7 @@ class UpperLayer:
         self.filled_at = 0
         """The ctime in nanoseconds after which a change of the workspace was made by another program."""
 
-    def fill(self) -> None:
+    def write_pending(self) -> None:
         """Write the pending changes to the layer. Raises OSError."""
         modes = {self._folder: _mode(self._root)}
         self._folder.chmod(stat.S_IRWXU)
@@ -83,7 +83,7 @@ class UpperLayer:
             return not has_same_content(after, self._pending[path])
         return not has_same_content(after, self._root / path)
 
-    def _put(self, path: str, leaf: Leaf, modes: dict[Path, int]) -> None:
+    def _put(self, path: str, leaf: FileOrLink, modes: dict[Path, int]) -> None:
         self._make_folders(path, modes)
         write_leaf(self._folder / path, leaf)
 

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, IgnoredPath, Leaf, PathChange, Pending, TouchedPath
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, IgnoredPath, PathChange, Pending, TouchedPath
 from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
 from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import is_nested_too_deep
-from app.workspace.reading import same_bytes
+from app.workspace.reading import have_same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
@@ -84,7 +84,7 @@ class WorkspaceBackup:
     """When the command began, in nanoseconds since the epoch."""
 
     @property
-    def mark(self) -> Path:
+    def marker_file(self) -> Path:
         """A file that exists while the workspace's files may differ from their copies."""
         return self.store / _MARK
 
@@ -137,8 +137,8 @@ class WorkspaceBackup:
         self._mode = stat.S_IMODE(self.root.stat().st_mode)
         self._names = {path: name for path, name in self._names.items() if path in now}
         self._save()
-        self.mark.touch()
-        self._since = self.mark.stat().st_ctime_ns
+        self.marker_file.touch()
+        self._since = self.marker_file.stat().st_ctime_ns
         self._clear()
         _write_pending(pending, self.root)
         self._found = dict(walk_entries(self.root, policy, self._locked, self._ignored)) if pending else now
@@ -187,7 +187,7 @@ class WorkspaceBackup:
 
     def restore(self, policy: PathPolicy) -> int:
         """Restore all files; return how many had changed. Raises OSError."""
-        if not self.mark.exists():
+        if not self.marker_file.exists():
             # Not all was copied and nothing has run: copies of an earlier command may be out of date.
             return 0
         now = self._current_stats(policy)
@@ -214,7 +214,7 @@ class WorkspaceBackup:
         self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
         self._save()
-        self.mark.unlink(missing_ok=True)
+        self.marker_file.unlink(missing_ok=True)
         return count
 
     def _current_stats(self, policy: PathPolicy) -> dict[str, PathStat]:
@@ -233,13 +233,13 @@ class WorkspaceBackup:
         Raises:
             WorkspaceInUse: The command is still running.
         """
-        if not self.mark.exists():
+        if not self.marker_file.exists():
             return ""
         with self.locked(patient=patient):
-            if not self.mark.exists():
+            if not self.marker_file.exists():
                 return ""
             if not self._load():
-                self.mark.unlink()
+                self.marker_file.unlink()
                 return _LOST
             policy = policy_with(self._pending)
             policy.restore_rules(self._rules, self.kept)
@@ -265,9 +265,9 @@ class WorkspaceBackup:
             return not has_same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
             return self._before(path, before.size) != read_leaf(self.root / path, after.size)
-        return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
+        return stat.S_ISREG(after.mode) and not have_same_bytes(self.store / self._names[path], self.root / path)
 
-    def _before(self, path: str, limit: int) -> Leaf | None:
+    def _before(self, path: str, limit: int) -> FileOrLink | None:
         if path in self._pending:
             return self._pending[path]
         facts = self._found.get(path)
@@ -275,9 +275,9 @@ class WorkspaceBackup:
             return None
         name = self._names[path]
         if name.startswith(">"):
-            return Leaf(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
+            return FileOrLink(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
         kept = read_leaf(self.store / name, limit)
-        return kept and Leaf(kept.data, stat.S_IMODE(facts.mode))
+        return kept and FileOrLink(kept.data, stat.S_IMODE(facts.mode))
 
     def _remove(self, path: str, facts: PathStat) -> None:
         place = self.root / path

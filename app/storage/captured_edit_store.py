@@ -65,7 +65,7 @@ class CapturedEdits:
         self._workspace = workspace
         self._signal = signal
 
-    def turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
+    def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
         """Return the latest turn of a prompt; None if nothing was staged in it."""
         found = self._turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return found[-1] if found else None
@@ -144,7 +144,7 @@ class CapturedEdits:
 
     def files(self, proposal: str) -> list[CapturedFile]:
         """Return the files that were captured for a proposal."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT path, before, before_mode, after FROM captured"
             " WHERE workspace = ? AND proposal = ? ORDER BY path",
             (self._workspace, proposal),
@@ -153,7 +153,7 @@ class CapturedEdits:
 
     def proposals_to_stage(self) -> list[str]:
         """Return the ids of proposals with edits that are not staged yet, oldest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT DISTINCT proposal FROM captured WHERE workspace = ? AND staged = 0"
             " ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
             (self._workspace,),
@@ -193,7 +193,7 @@ class CapturedEdits:
             )
 
     def _turns(self, where: str, values: tuple[object, ...]) -> list[AgentTurn]:
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT agent, session, prompt, response, model, proposal, closed, told FROM agent_turns"
             f" WHERE workspace = ? AND {where} ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
             (self._workspace, *values),

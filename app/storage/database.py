@@ -330,7 +330,7 @@ class Database:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def rows(
+    def query_rows(
         self, statement: str, values: tuple[object, ...] | Mapping[str, object] = ()
     ) -> list[tuple[object, ...]]:
         """All rows of a query."""
@@ -340,7 +340,7 @@ class Database:
     def foreign_writes(self) -> int:
         """Return a number that changes after a write of another process, and never after our own."""
         # https://www.sqlite.org/pragma.html#pragma_data_version
-        return int(str(self.rows("PRAGMA data_version")[0][0]))
+        return int(str(self.query_rows("PRAGMA data_version")[0][0]))
 
     def close(self) -> None:
         """Close the connection; safe to call twice."""
@@ -399,7 +399,7 @@ def _explain(path: Path, error: Exception) -> str:
 def has_nothing_pending(database: Database, workspace: str) -> bool:
     """Whether no proposal awaits a decision, no record of an apply is unfinished, no decision unrecorded, no edit
     of another agent still to be made a proposal."""
-    rows = database.rows(
+    rows = database.query_rows(
         "SELECT EXISTS (SELECT 1 FROM proposals WHERE workspace = ? AND waiting = 1)"
         " OR EXISTS (SELECT 1 FROM journal WHERE workspace = ? AND state IN ('open', 'blocked'))"
         " OR EXISTS (SELECT 1 FROM unrecorded WHERE workspace = ?)"
@@ -411,7 +411,7 @@ def has_nothing_pending(database: Database, workspace: str) -> bool:
 
 def parents_with_pending_proposals(database: Database, workspace: str) -> list[str]:
     """Folders above a workspace that were opened as workspaces themselves and have waiting proposals."""
-    rows = database.rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
+    rows = database.query_rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
     above = {str(folder) for folder in PurePath(workspace).parents}
     return sorted((name for (name,) in rows if isinstance(name, str) and name in above), key=len, reverse=True)
 
@@ -425,7 +425,7 @@ class AllowedCommandStore:
 
     def forms(self) -> list[str]:
         """Return the allowed patterns, oldest first; raises StorageError."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT form FROM allowed_commands WHERE workspace = ? ORDER BY added, form", (self._workspace,)
         )
         return [cast(str, form) for (form,) in rows]

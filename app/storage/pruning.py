@@ -34,7 +34,7 @@ class PruneReport:
     """Bytes of the contents."""
 
 
-def prune(database: Database, workspace: str, before: float) -> PruneReport:
+def prune_workspace(database: Database, workspace: str, before: float) -> PruneReport:
     """Remove what was last used before the moment `before` (Unix time) in one workspace.
 
     Raises:
@@ -100,5 +100,5 @@ def _reclaim(database: Database) -> None:
     """Give the space back to the disk, unless another process is busy with the database right now."""
     # https://www.sqlite.org/lang_vacuum.html; the copy goes through the write-ahead log, which is then cut.
     with contextlib.suppress(StorageError):
-        database.rows("VACUUM")
-        database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+        database.query_rows("VACUUM")
+        database.query_rows("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -21,25 +21,25 @@ class ReadingStore:
         self._workspace = workspace
         self._signal = signal
 
-    def unread(self) -> int:
+    def unread_count(self) -> int:
         """Return how many changed lines wait unread: of proposals, and of edits that hooks have captured.
 
         A file without hunks counts as one line. Raises StorageError.
         """
-        return cast(int, self._database.rows(_UNREAD, {"workspace": self._workspace})[0][0])
+        return cast(int, self._database.query_rows(_UNREAD, {"workspace": self._workspace})[0][0])
 
     def seen_count(self) -> int:
         """Return how many lines were seen in all, also of decided proposals. Raises StorageError."""
-        rows = self._database.rows("SELECT total(seen) FROM seen_lines WHERE workspace = ?", (self._workspace,))
+        rows = self._database.query_rows("SELECT total(seen) FROM seen_lines WHERE workspace = ?", (self._workspace,))
         return int(cast(float, rows[0][0]))
 
-    def seen(self) -> dict[str, dict[str, bytes]]:
+    def seen_lines(self) -> dict[str, dict[str, bytes]]:
         """Return the seen lines of waiting proposals: for each hunk's id a byte per line, 1 if it was seen.
 
         For a file without hunks its path stands in the place of the id. Raises StorageError.
         """
         found: dict[str, dict[str, bytes]] = {}
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT number, hunk, lines FROM seen_lines JOIN proposals USING (workspace, number)"
             " WHERE workspace = ? AND waiting = 1",
             (self._workspace,),
@@ -48,7 +48,7 @@ class ReadingStore:
             found.setdefault(f"P{number}", {})[cast(str, hunk)] = cast(bytes, lines)
         return found
 
-    def add(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
+    def add_seen(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add lines to those that were seen, in the form of `seen`. Raises StorageError."""
         with self._database.transaction() as connection:
             for proposal, hunks in seen.items():

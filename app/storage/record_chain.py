@@ -16,7 +16,9 @@ def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
     return ChainLink(*row) if row else ChainLink()
 
 
-def add_entry(connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | EventRecordEntry) -> None:
+def append_entry(
+    connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | EventRecordEntry
+) -> None:
     """Add an entry at the end, within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
@@ -24,7 +26,7 @@ def add_entry(connection: sqlite3.Connection, workspace: str, entry: DecisionRec
     connection.execute("INSERT OR REPLACE INTO record_ends VALUES (?, ?, ?)", link)
 
 
-def add_event(
+def append_event_entry(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
     """Append the entry of an event about a decision, in the transaction that writes the event."""
@@ -43,12 +45,12 @@ def add_event(
         event=event_hash(event),
         earlier=earlier,
     )
-    add_entry(connection, workspace, entry)
+    append_entry(connection, workspace, entry)
 
 
 def insert_decision(connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided) -> None:
     """Keep the event of a decision, with the user's words, and add its entry; the decision is recorded then."""
-    add_event(connection, workspace, session, event)
+    append_event_entry(connection, workspace, session, event)
     connection.execute(
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
         (workspace, event.proposal, session, event.time, event.model_dump_json()),
@@ -63,11 +65,11 @@ def add_earlier_events(connection: sqlite3.Connection) -> None:
     """Enter the events that unchained versions stored; unreadable ones stay out."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
-        if (event := decision_event(body)) is not None:
-            add_event(connection, workspace, session, event.model_copy(update={"time": time}), earlier=True)
+        if (event := parse_decision_event(body)) is not None:
+            append_event_entry(connection, workspace, session, event.model_copy(update={"time": time}), earlier=True)
 
 
-def decision_event(body: object) -> ProposalDecided | None:
+def parse_decision_event(body: object) -> ProposalDecided | None:
     """The event that a row of `decisions` holds."""
     try:
         return ProposalDecided.model_validate_json(cast(str, body))

@@ -17,12 +17,12 @@ from app.proposals.values.record_entries import (
     DecisionRecordEntry,
     EventRecordEntry,
     decision_hash,
-    hunk_standing,
     proposal_hash,
+    record_hunk_states,
     words_hash,
 )
 from app.storage.database import Database
-from app.storage.record_chain import decision_event, event_hash
+from app.storage.record_chain import event_hash, parse_decision_event
 from app.storage.record_store import ChainVerification
 
 _BY_THE_USER = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
@@ -46,7 +46,7 @@ class RecordCheck:
             self._events.setdefault(_key(one.proposal, one.count, one.time), []).append(one)
         self._broken = bool(verified.broken)
 
-    def differences(self) -> Iterator[str]:
+    def find_differences(self) -> Iterator[str]:
         """A sentence for each difference.
 
         Raises:
@@ -69,12 +69,12 @@ class RecordCheck:
 
     def _decisions(self) -> Iterator[str]:
         found: set[int] = set()
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT id, proposal, session, time, body FROM decisions WHERE workspace = ?", (self._workspace,)
         )
         for number, proposal, session, time, body in rows:
             where = f"Row {number} of the table decisions"
-            event = decision_event(body)
+            event = parse_decision_event(body)
             if event is None:
                 yield f"{where} cannot be read."
                 continue
@@ -94,14 +94,14 @@ class RecordCheck:
     def _sessions(self) -> Iterator[str]:
         """The events in the logs of sessions; a fork has those of its original."""
         found: set[tuple[str, int]] = set()
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT events.id, events.session, time, body FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type = 'proposal_decided'",
             (self._workspace,),
         )
         for number, session, time, body in rows:
             where = f"Event {number} of session {session}"
-            event = decision_event(body)
+            event = parse_decision_event(body)
             if event is None:
                 yield f"{where} cannot be read."
                 continue
@@ -116,7 +116,7 @@ class RecordCheck:
         created = dict(
             cast(
                 list[tuple[str, float]],
-                self._database.rows("SELECT id, created FROM sessions WHERE workspace = ?", (self._workspace,)),
+                self._database.query_rows("SELECT id, created FROM sessions WHERE workspace = ?", (self._workspace,)),
             )
         )
         for known in self._all_events:
@@ -149,7 +149,7 @@ class RecordCheck:
     def _unrecorded(self) -> Iterator[str]:
         """Yield decisions that no event describes yet."""
         told = {(event.proposal, event.count) for event in self._all_events}
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT proposal, number, body FROM unrecorded WHERE workspace = ?", (self._workspace,)
         )
         for proposal, number, body in rows:
@@ -170,7 +170,7 @@ class RecordCheck:
     def _proposals(self) -> Iterator[str]:
         """Yield proposals that disagree with the record; decided ones may have been pruned."""
         found: set[str] = set()
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT number, session, state, waiting, body FROM proposals WHERE workspace = ?", (self._workspace,)
         )
         for number, session, state, waiting, body in rows:
@@ -190,7 +190,7 @@ class RecordCheck:
 
     def _proposal(self, proposal: Proposal) -> Iterator[str]:
         entry = self._latest.get(proposal.id)
-        hunks = hunk_standing(proposal)
+        hunks = record_hunk_states(proposal)
         if entry is None:
             denied = (hunks.denied or hunks.denied_files) and proposal.state is not ProposalState.SUPERSEDED
             approved = hunks.approved or hunks.approved_files
@@ -219,7 +219,7 @@ class RecordCheck:
 
 def _is_still_valid(proposal: Proposal, entry: DecisionRecordEntry) -> bool:
     """Return whether a decision is still as recorded, in a proposal with a pending part; a successor ends that."""
-    now, then = hunk_standing(proposal), entry.hunks
+    now, then = record_hunk_states(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:
         return same and set(now.denied) >= set(then.denied) and set(now.denied_files) >= set(then.denied_files)

@@ -109,9 +109,9 @@ class RecordedDecision:
         return [file.path for file in self.entry.files] if self.entry else ()
 
 
-def entries_on(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
+def sound_entries_on_paths(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
     """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
-    rows = database.rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
+    rows = database.query_rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
     return [entry for body in sound if isinstance(entry := _entry(body), DecisionRecordEntry)]
 
@@ -129,7 +129,9 @@ class RecordStore:
 
     def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | EventRecordEntry]:
         """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify`."""
-        rows = self._database.rows("SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,))
+        rows = self._database.query_rows(
+            "SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,)
+        )
         found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
         return [entry for entry in found if not proposal or entry.proposal == proposal]
 
@@ -188,7 +190,7 @@ class RecordStore:
         end = self._end()
         for number in range(1, end.number + 1):
             try:
-                rows = self._database.rows(
+                rows = self._database.query_rows(
                     "SELECT body, sha256 FROM record WHERE workspace = ? AND number = ?", (self._workspace, number)
                 )
             except StorageError as error:
@@ -209,7 +211,7 @@ class RecordStore:
         unread: list[StorageError] = []
         for statement in _ENDS:
             try:
-                rows = self._database.rows(statement, (self._workspace,))
+                rows = self._database.query_rows(statement, (self._workspace,))
             except StorageError as error:
                 unread.append(error)
             else:
@@ -222,7 +224,7 @@ class RecordStore:
         """Return the stored words of the user, by proposal, number of the decision, and hash."""
         found: _KeptWords = {}
         for statement in _WORDS:
-            for proposal, body in self._database.rows(statement, (self._workspace,)):
+            for proposal, body in self._database.query_rows(statement, (self._workspace,)):
                 try:
                     kept = json.loads(cast(str, body))
                     words = DecisionInput(

@@ -67,7 +67,7 @@ class SessionLock:
         self._descriptor = None
 
 
-def is_open(path: Path) -> bool:
+def is_session_open(path: Path) -> bool:
     """Whether any process, this one included, holds the lock at this path."""
     try:
         descriptor = os.open(path, os.O_RDWR)

@@ -57,7 +57,7 @@ class SessionSearch:
         if not (query := _query(words)):
             return []
         self.update_index()
-        rows = self._database.rows(_FIND, (query, self._workspace, 2 * most))
+        rows = self._database.query_rows(_FIND, (query, self._workspace, 2 * most))
         found: dict[object, SearchHit] = {}
         for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
             for where, text in _searchable_text(kind, json.loads(body)):

@@ -32,12 +32,12 @@ _TELLING = 12
 """Bytes of one that tells what a session is about; an ideograph, which takes three of them, tells more."""
 
 
-def retitle(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
+def set_title_from_messages(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
     """Name a session after the user's first message of more than a few words."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if named:
         return
-    candidates = [*([title] if title else []), *map(title_of, said)]
+    candidates = [*([title] if title else []), *map(make_title, said)]
     best = next(filter(_says_much, candidates), candidates[0])
     connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (best, session))
 
@@ -47,7 +47,7 @@ def _says_much(title: str) -> bool:
     return len(title.encode(errors="replace")) >= _TELLING
 
 
-def title_of(text: str) -> str:
+def make_title(text: str) -> str:
     """Return a text as one line of limited length."""
     line = " ".join(text[: 10 * _LENGTH].split())
     return line if len(line) <= _LENGTH else line[: _LENGTH - 1].rstrip() + "…"
@@ -130,7 +130,7 @@ class SessionStore:
 
     def get(self, session_id: str) -> SessionRecord:
         """A session of this workspace by its id or a unique beginning of it; raises NoSuchSession."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
             (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
         )
@@ -142,14 +142,14 @@ class SessionStore:
 
     def exists(self, session_id: str) -> bool:
         """Whether this workspace has exactly this session."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT 1 FROM sessions WHERE workspace = ? AND id = ?", (self._workspace, session_id)
         )
         return bool(rows)
 
     def all(self) -> list[SessionRecord]:
         """The sessions of this workspace that hold anything, the latest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ?"
             " AND EXISTS (SELECT 1 FROM events WHERE events.session = sessions.id) ORDER BY updated DESC",
             (self._workspace,),
@@ -163,7 +163,9 @@ class SessionStore:
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a title that stays."""
         with self._database.transaction() as connection:
-            connection.execute("UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (title_of(title), session_id))
+            connection.execute(
+                "UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (make_title(title), session_id)
+            )
 
     def pin(self, session_id: str, pinned: bool) -> None:
         """Protect a session from pruning, or end the protection."""
@@ -178,7 +180,7 @@ class SessionStore:
             session_search.remove_from_index(connection, session_ids)
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
-    def append(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
+    def append_events(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
         """Write events in one transaction; returns them with their ids and times.
 
         The facts of a decision among them are told to all other sessions that remember the proposal.
@@ -225,7 +227,7 @@ class SessionStore:
             if answered := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
                 connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (answered[-1], session_id))
             if said := [event.typed_text for event in events if isinstance(event, UserMessage)]:
-                retitle(connection, session_id, said)
+                set_title_from_messages(connection, session_id, said)
         return stored
 
     def _tell_family(
@@ -245,14 +247,14 @@ class SessionStore:
         """The events of a session with an id above `after`, in order."""
         found: list[Event] = []
         # In batches: the rows of a long session take as much memory as its events.
-        while rows := self._database.rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
+        while rows := self._database.query_rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
             found += self._read(session_id, rows)
             after = found[-1].id
         return found
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
         """The newest `count` events of a session that are for somebody, in order."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT id, time, type, body FROM events WHERE session = ? AND type != 'ladder_move'"
             " ORDER BY id DESC LIMIT ?",
             (session_id, count),
@@ -283,7 +285,7 @@ class SessionStore:
 
     def decisions(self, proposal: str = "") -> list[DecisionRecord]:
         """The audit trail of this workspace, or of one proposal, oldest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT id, session, time, body FROM decisions"
             " WHERE workspace = ? AND (? = '' OR proposal = ?) ORDER BY id",
             (self._workspace, proposal, proposal),
@@ -305,7 +307,7 @@ class SessionStore:
 
     def side_questions(self, proposal: str) -> list[Event]:
         """Return the side questions about a proposal and their answers, in all sessions of this workspace."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT events.id, time, type, body FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type IN ('side_question', 'side_answer')"
             " AND json_extract(body, '$.proposal') = ? ORDER BY events.id",
@@ -315,7 +317,7 @@ class SessionStore:
 
     def sent_messages(self, limit: int = 500) -> list[str]:
         """Return the last `limit` messages of the user in this workspace, oldest first: the composer's history."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT coalesce(json_extract(body, '$.command.typed'), json_extract(body, '$.text'))"
             " FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type IN ('user_message', 'answer') ORDER BY events.id DESC LIMIT ?",
@@ -325,14 +327,14 @@ class SessionStore:
 
     def setting(self, key: str, *, shared: bool = False) -> str | None:
         """A small value of this workspace, or of all of them."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT value FROM settings WHERE scope = ? AND key = ?", ("" if shared else self._workspace, key)
         )
         return cast(str, rows[0][0]) if rows else None
 
     def settings(self, prefix: str) -> dict[str, str]:
         """Return the settings of this workspace whose keys begin with `prefix`."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT key, value FROM settings WHERE scope = ? AND substr(key, 1, ?) = ?",
             (self._workspace, len(prefix), prefix),
         )

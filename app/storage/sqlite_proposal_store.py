@@ -91,7 +91,7 @@ class SqliteProposalStore:
         turn = (self._workspace, origin.agent, origin.session, origin.prompt)
         return not connection.execute(_IS_CAPTURED, turn).fetchone()
 
-    def generation(self) -> tuple[int, int]:
+    def change_counter(self) -> tuple[int, int]:
         """Return a value that changes with each write of a proposal by any process, and at times without one."""
         return self._database.foreign_writes(), self._writes
 
@@ -100,41 +100,41 @@ class SqliteProposalStore:
         number = proposal_id.strip()[1:]
         if proposal_id.strip()[:1] not in ("P", "p") or not (number.isascii() and number.isdigit()):
             return None
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
         )
         return _proposal(rows[0][0]) if rows else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
         """Oldest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
             (self._workspace, int(waiting_only)),
         )
         return [_proposal(body) for (body,) in rows]
 
-    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
+    def pending_on_paths(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
         """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
         named = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
-        rows = self._database.rows(_WAITING_ON, {"workspace": self._workspace, **named})
+        rows = self._database.query_rows(_WAITING_ON, {"workspace": self._workspace, **named})
         return [_proposal(body) for (body,) in rows]
 
-    def decided_on(self, paths: Collection[str]) -> list[Proposal]:
+    def decided_on_paths(self, paths: Collection[str]) -> list[Proposal]:
         """Return the latest decided proposals that name one of the paths; oldest first."""
         named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
-        rows = self._database.rows(_DECIDED_ON, named)
+        rows = self._database.query_rows(_DECIDED_ON, named)
         return [_proposal(body) for (body,) in reversed(rows)]
 
-    def entries_on(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
+    def entries_on_paths(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
         """Return the record of all proposals with a decision about one of the paths; oldest first."""
         # Needed only where something is staged that was made elsewhere.
-        from app.storage.record_store import entries_on
+        from app.storage.record_store import sound_entries_on_paths
 
-        return entries_on(self._database, self._workspace, paths)
+        return sound_entries_on_paths(self._database, self._workspace, paths)
 
     def recent(self) -> list[Proposal]:
         """Return the waiting proposals and the newest decided ones, oldest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND (waiting = 1 OR number IN"
             " (SELECT number FROM proposals WHERE workspace = ? AND waiting = 0 ORDER BY number DESC LIMIT ?))"
             " ORDER BY number",
@@ -144,7 +144,7 @@ class SqliteProposalStore:
 
     def unrecorded(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
         """Decisions that were made more than `seconds` ago and not recorded, with their proposals; oldest first."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
             (self._workspace, time.time() - seconds),
         )
@@ -159,14 +159,14 @@ class SqliteProposalStore:
                 connection.executemany(_PUT, named)
         return [name for name, _, _ in named]
 
-    def blob(self, sha256: str) -> bytes:
+    def read_blob(self, sha256: str) -> bytes:
         """Return the bytes; raises KeyError, also if they have changed."""
-        rows = self._database.rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
+        rows = self._database.query_rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
         if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
             raise KeyError(sha256)
         return data
 
-    def journal_open(self, record: JournalRecord) -> JournalRecord:
+    def open_journal_record(self, record: JournalRecord) -> JournalRecord:
         """Write the intent; returns it with its id."""
         with self._database.transaction() as connection:
             cursor = connection.execute(
@@ -175,12 +175,12 @@ class SqliteProposalStore:
             )
         return record.model_copy(update={"id": cursor.lastrowid})
 
-    def journal_prepared(self, record: JournalRecord) -> None:
+    def mark_journal_prepared(self, record: JournalRecord) -> None:
         """Mark an open record as prepared, with the created files."""
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
 
-    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+    def close_journal_record(self, record: JournalRecord, proposal: Proposal | None) -> None:
         """Write the record's final state and the proposal's new one in one transaction."""
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
@@ -188,9 +188,9 @@ class SqliteProposalStore:
                 self._save(connection, proposal, record.entries if record.state == "done" else ())
         self._signal.send()
 
-    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+    def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
         """Records, newest first, filtered; the first `limit` of them, if not 0."""
-        rows = self._database.rows(
+        rows = self._database.query_rows(
             "SELECT id, body FROM journal WHERE workspace = ?"
             " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC LIMIT ?",
             (self._workspace, proposal, proposal, state, state, limit or -1),
@@ -216,8 +216,8 @@ class SqliteProposalStore:
     ) -> None:
         """Add the user's decision to the record, in the transaction that stores the decision."""
         # Needed only where something is decided.
-        from app.proposals.values.record_entries import blob_id, make_entry
-        from app.storage.record_chain import add_entry, end_of_chain
+        from app.proposals.values.record_entries import blob_id, make_record_entry
+        from app.storage.record_chain import append_entry, end_of_chain
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
@@ -226,10 +226,10 @@ class SqliteProposalStore:
         key = (self._workspace, int(proposal.id[1:]))
         (before,) = connection.execute(_BODY, key).fetchone()
         end = end_of_chain(connection, self._workspace)
-        entry = make_entry(
+        entry = make_record_entry(
             _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
         )
-        add_entry(connection, self._workspace, entry)
+        append_entry(connection, self._workspace, entry)
 
     def _row(self, proposal: Proposal) -> tuple[object, ...]:
         return (

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_allowed, is_plain
+from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_harmless, is_plain
 
 _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")
@@ -66,8 +66,8 @@ class DeceptiveText:
         return ", ".join(part for part in parts if part)
 
     @property
-    def is_ordinary(self) -> tuple[str, ...]:
-        """Return whether all findings are ordinary in natural languages."""
+    def harmless_remarks(self) -> tuple[str, ...]:
+        """Return a remark for each finding that is ordinary in natural languages."""
         lines, spaces = self.right_to_left, self.spaces
         mentions = (
             f"Right-to-left text on {_counted(lines, 'line')}." if lines else "",
@@ -94,7 +94,7 @@ def find_deceptive(text: str) -> DeceptiveText:
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):
         character = match[0]
-        belongs = is_allowed(match, "\t\n")
+        belongs = is_harmless(match, "\t\n")
         if IS_BLANK.match(character):
             blank, spaces = blank + (not belongs), spaces + belongs
         elif belongs or (character == "\r" and text[match.end() : match.end() + 1] in ("\n", "")):
@@ -187,7 +187,7 @@ def _in_quotes(code: str) -> bool:
 
 def _with_reading(word: str) -> str:
     """A word that looks like another, and that other."""
-    reading = read_as(word)
+    reading = ascii_reading(word)
     return f"{escape_unsafe(word, keep='')} (not {reading})" if reading != word else escape_unsafe(word, keep="")
 
 
@@ -265,7 +265,7 @@ def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
         start += len(line) + 1
 
 
-def read_as(word: str) -> str:
+def ascii_reading(word: str) -> str:
     """Return the ASCII word as which a lookalike is read."""
     letters = (_READ_AS.get(letter) or _SIGNS.get(letter, letter) for letter in word)
     return unicodedata.normalize("NFKC", "".join(letters))

@@ -5,7 +5,7 @@ import asyncio
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolOutput
-from app.tools.base.targets import ask_if_secret, refusals_as_tool_errors, resolve_path, stage
+from app.tools.base.targets import ask_if_secret, refusals_as_tool_errors, resolve_path, stage_edit
 
 
 class ApplyPatchArguments(ToolArguments):
@@ -32,10 +32,10 @@ class ApplyPatch(Tool):
         draft = context.draft
         with refusals_as_tool_errors():
             patch = await asyncio.to_thread(draft.read_patch, arguments.patch)
-            paths = [context.workspace.locate(path) for path in patch.paths]
+            paths = [context.workspace.normalize_path(path) for path in patch.paths]
         # A refusal quotes the files, so the question comes first; its names are those that the engine goes by.
         await ask_if_secret(context, *paths)
-        return await stage(context, arguments.summary, draft.patch, patch)
+        return await stage_edit(context, arguments.summary, draft.apply_patch, patch)
 
 
 class WriteFileArguments(ToolArguments):
@@ -62,7 +62,7 @@ class WriteFile(Tool):
         path = resolve_path(context.workspace, arguments.path)
         # What the result says of the difference tells what the file holds.
         await ask_if_secret(context, path)
-        return await stage(context, arguments.summary, context.draft.write, path, arguments.content)
+        return await stage_edit(context, arguments.summary, context.draft.write, path, arguments.content)
 
 
 class DeleteFileArguments(ToolArguments):
@@ -87,7 +87,7 @@ class DeleteFile(Tool):
         path = resolve_path(context.workspace, arguments.path)
         # The result counts the lines of the file.
         await ask_if_secret(context, path)
-        return await stage(context, arguments.summary, context.draft.delete, path)
+        return await stage_edit(context, arguments.summary, context.draft.delete, path)
 
 
 class RenameFileArguments(ToolArguments):
@@ -115,7 +115,7 @@ class RenameFile(Tool):
         new_path = resolve_path(context.workspace, arguments.new_path)
         # Under a harmless name the pending file could be read unasked.
         await ask_if_secret(context, path)
-        return await stage(context, arguments.summary, context.draft.rename, path, new_path)
+        return await stage_edit(context, arguments.summary, context.draft.rename, path, new_path)
 
 
 class TextReplacementArguments(BaseModel):
@@ -171,4 +171,4 @@ class EditFile(Tool):
         await ask_if_secret(context, path)
         replacements = [Replacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""
-        return await stage(context, arguments.summary, context.draft.edit, path, replacements, version)
+        return await stage_edit(context, arguments.summary, context.draft.edit, path, replacements, version)

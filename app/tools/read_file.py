@@ -65,7 +65,7 @@ class ReadFile(Tool):
         latest = self._latest
         document = latest[1] if latest and latest[0] == file.version else Document(content)
         page = _page(path, file, document, arguments)
-        small = len(content) <= _KEPT_BYTES and not document.binary and len(document.lines) <= MAX_LINES
+        small = len(content) <= _KEPT_BYTES and not document.is_binary and len(document.lines) <= MAX_LINES
         self._latest = (file.version, document) if small else None
         return page
 
@@ -74,7 +74,7 @@ def _missing(path: str, context: ToolContext) -> str:
     with os_errors_as_tool_errors(path):
         if context.workspace.kind(path) == "folder":
             return f"{path} is a folder. Use list_files to see what is in it."
-    added, removed = context.draft.paths()
+    added, removed = context.draft.added_and_removed_paths()
     if path in removed:
         return f"{path} does not exist any more: a staged edit deletes or renames it."
     close = similar_files(context.workspace, path, added)
@@ -84,10 +84,10 @@ def _missing(path: str, context: ToolContext) -> str:
 def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileArguments) -> tuple[str, str]:
     """The result's text and its one line for the user."""
     head = [f"{path} (version {file.version[:12]}"]
-    if document.binary:
+    if document.is_binary:
         in_bytes = f"{len(document.data):,} bytes"
         return f"{head[0]}, {in_bytes})\nThis is a binary file; its contents are not shown.", f"binary, {in_bytes}"
-    lines = document.texts
+    lines = document.line_texts
     total = len(lines)
     head.append(f", {total} line{'' if total == 1 else 's'})")
     notes = _notes(document, file)
@@ -125,11 +125,11 @@ def _notes(document: Document, file: OverlayFile) -> list[str]:
         notes.append(r"[not UTF-8: bytes that don't decode are shown as \udc80 to \udcff]")
     elif document.is_utf16:
         notes.append(f"[encoding: {document.encoding}]")
-    if document.mixed_eol:
+    if document.has_mixed_eol:
         notes.append("[mixed line endings, LF and CRLF; write plain newlines in edits]")
     elif document.eol == "\r\n":
         notes.append("[CRLF line endings; write plain newlines in edits]")
-    if not document.final_newline:
+    if not document.has_final_newline:
         notes.append("[no newline at the end of the file]")
     return notes
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from app.concurrency import iterate_cooperatively
 from app.prompts.skills import Skills
-from app.tools.base.contract import GivenArguments, Tool, ToolError
+from app.tools.base.contract import Tool, ToolError, UncheckedArguments
 from app.tools.base.schemas import json_schema, parse_arguments
 
 if TYPE_CHECKING:
@@ -97,18 +97,18 @@ class ToolSet:
     @cached_property
     def _standing_schemas(self) -> list[dict[str, Any]]:
         """Made for the first request, on a thread: a session that is opened to be read needs none."""
-        return [schema_of(tool) for tool in iterate_cooperatively(self._standing)]
+        return [make_tool_schema(tool) for tool in iterate_cooperatively(self._standing)]
 
-    async def renew(self, window: int | None) -> None:
+    async def reload(self, window: int | None) -> None:
         """Load the tools for the next turn; `window` is the model's context in tokens."""
         if self._source is None:
             return
         more = await self._source.offered_tools(window)
         self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
-        self._listed = [schema_of(tool) for tool in more.listed]
+        self._listed = [make_tool_schema(tool) for tool in more.listed]
 
     @property
-    def awaited(self) -> str:
+    def startup_wait(self) -> str:
         """Return what `renew` waits for, in a few words; empty if nothing is known."""
         return self._source.startup_wait if self._source is not None else ""
 
@@ -124,7 +124,7 @@ class ToolSet:
         self._noticed = set(lines)
         return new
 
-    async def find(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+    async def find_late_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
         """Return the tool with this name, also one that became available after the turn began.
 
         The model is told of that with the next turn: within one, each request has the same list.
@@ -153,7 +153,7 @@ class ToolSet:
         """The tool of this name, or None."""
         return self._tools.get(name)
 
-    def parse(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
+    def parse_arguments(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
         """Return the arguments of a call as the tool's model.
 
         Raises:
@@ -163,18 +163,18 @@ class ToolSet:
         if tool is None:
             raise ToolError(f"There is no tool {name!r}. The tools are: {', '.join(self._tools)}.")
         if tool.parameters is not None:
-            return GivenArguments(values=dict(arguments))
+            return UncheckedArguments(values=dict(arguments))
         return parse_arguments(name, tool.Arguments, arguments)
 
 
-def schema_of(tool: Tool) -> dict[str, Any]:
+def make_tool_schema(tool: Tool) -> dict[str, Any]:
     """A tool as OpenAI's list has it."""
     parameters = json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
-def standard_tools(
+def make_standard_tools(
     sandbox: "Callable[[], Sandbox]", source: ToolSource | None = None, skills: Skills | None = None
 ) -> ToolSet:
     """Return all tools that signoff offers to a model.

@@ -17,13 +17,13 @@ from app.runtime.review_report import (
     DeniedPartText,
     ReviewReport,
     answer_heading,
-    decision_facts,
+    describe_recorded_decision,
     format_time,
     question_heading,
 )
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import own_theme
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
 _Said = dict[tuple[str, int], list[str]]
@@ -63,7 +63,7 @@ def render_html(found: ReviewReport) -> str:
 def _decision(found: ReviewReport, number: int) -> str:
     decision = found.decisions[number]
     feedback = decision.words.feedback.strip()
-    lines = "".join(f"<li>{_text(fact)}</li>" for fact in decision_facts(decision))
+    lines = "".join(f"<li>{_text(fact)}</li>" for fact in describe_recorded_decision(decision))
     said = f"<blockquote>{_text(feedback)}</blockquote>" if feedback else ""
     name = decision.decision.replace("_", " ").capitalize()
     head = f"<h3>{_text(name)} <time>{format_time(decision.time)}</time></h3>"
@@ -215,6 +215,6 @@ def _styles() -> str:
 
 
 def _variables(theme: Theme) -> str:
-    values = diff_variable_defaults(theme) | theme.to_color_system().generate() | theme.variables
+    values = make_diff_variable_defaults(theme) | theme.to_color_system().generate() | theme.variables
     wanted = [name for name in values if name in _COLOURS or name.startswith("diff-")]
     return "".join(f"--{name}:{values[name]};" for name in wanted if values[name].startswith("#"))

@@ -24,7 +24,7 @@ from pathlib import Path
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import EvidenceVerdict
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 
 APART = 4
 """Lines between two hunks, at least."""
@@ -158,7 +158,7 @@ class Trial:
         base = taken_out(text, out)
         (self.root / path).write_text(base)
         try:
-            draft = self.runtime.service.draft("")
+            draft = self.runtime.service.new_draft("")
             draft.write(path, text)
             proposal = self.runtime.service.stage(draft, "Put back")
             started = time.monotonic()
@@ -167,7 +167,7 @@ class Trial:
             self.runtime.service.deny(proposal.id)
         finally:
             (self.root / path).write_text(text)
-        reasons = {mark.words for mark in found.marks.values() if mark.verdict is EvidenceVerdict.NOT_RUN}
+        reasons = {mark.description for mark in found.marks.values() if mark.verdict is EvidenceVerdict.NOT_RUN}
         print(f"{path}: {found.summary}; {self.seconds[-1]:.0f} s", *reasons, flush=True)
         by_line = {hunk.new_start: hunk.id for hunk in proposal.hunks}
         for one in out:
@@ -205,7 +205,7 @@ def main() -> None:
     chance = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as home:
         os.environ["SIGNOFF_HOME"] = home
-        runtime = open_runtime(options.repo.resolve(), {}, {})
+        runtime = open_workspace(options.repo.resolve(), {}, {})
         trial = Trial(runtime, options)
         files = sorted((runtime.workspace.root / options.source).rglob("*.py"))
         able = [path for path in files if len(list(statements(path.read_text()))) >= 2 * options.hunks]

@@ -3,7 +3,7 @@
 import pytest
 
 from app.proposals.risk.change_summary import author_summary, command_summary, computed_summary, format_reason
-from app.proposals.risk.edited_file import LexingBudget, blank_lines
+from app.proposals.risk.edited_file import LexingBudget, blank_strings_and_comments
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -58,7 +58,7 @@ FOUND = [
 
 
 def words(proposal: Proposal) -> str:
-    return "; ".join(reason.words for reason in proposal.reasons)
+    return "; ".join(reason.description for reason in proposal.reasons)
 
 
 @pytest.mark.parametrize(("path", "old", "new", "expected"), FOUND)
@@ -216,7 +216,7 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     from app.proposals.overlay.overlay import Contents
-    from app.proposals.risk.risk_reasons import with_reasons
+    from app.proposals.risk.risk_reasons import add_reasons
     from tests.unit.proposals.memory_store import MemoryStore
 
     contents = Contents(MemoryStore())
@@ -224,7 +224,7 @@ def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     change = plain.files[0].model_copy(
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
     )
-    proposal = with_reasons(contents, plain.model_copy(update={"files": (change,)}))
+    proposal = add_reasons(contents, plain.model_copy(update={"files": (change,)}))
     assert words(proposal) == "was not found exactly in the file"
 
 
@@ -263,7 +263,7 @@ def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() ->
     ],
 )
 def test_a_reliable_lexer_blanks_strings_and_comments(path: str, lines: list[str], expected: list[str]) -> None:
-    assert blank_lines(path, lines) == expected
+    assert blank_strings_and_comments(path, lines) == expected
 
 
 def test_thousands_of_files_are_put_in_order_at_once() -> None:

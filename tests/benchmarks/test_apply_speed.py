@@ -37,7 +37,7 @@ def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
     shutil.copytree(root, tmp_path / "git")
     store = SqliteProposalStore(Database(tmp_path / "state" / "db"), "here", ChangeSignal(tmp_path / "state", "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "state" / "lock")
-    draft = service.draft("session")
+    draft = service.new_draft("session")
     for number in range(FILES):
         edit = Replacement(f"line 50 of {number}\n", "a new line\nand another\n")
         draft.edit(f"folder{number % 50}/file{number}.py", [edit])
@@ -68,7 +68,7 @@ def test_half_of_very_many_hunks_against_all_of_them(tmp_path: Path) -> None:
     took: list[float] = []
     for name, share in (("whole.txt", 3_000), ("half.txt", 1_500)):
         (root / name).write_text(old)
-        draft = service.draft("session")
+        draft = service.new_draft("session")
         draft.write(name, old.replace("line", "LINE"))
         proposal = service.stage(draft, "Shout")
         chosen = [hunk.id for hunk in proposal.hunks[:share]]

@@ -62,7 +62,7 @@ def test_a_minified_megabyte(tmp_path: Path, change: str) -> None:
     for number in range(3):
         service = service_with(tmp_path / str(number), 0)
         (tmp_path / str(number) / "workspace" / "a.js").write_text(f"{line}\n")
-        draft = service.draft("")
+        draft = service.new_draft("")
         draft.write("a.js", f"{new}\n")
         times.append(cpu(lambda draft=draft, service=service: service.stage(draft, "")))  # type: ignore[misc]
     once = min(cpu(lambda: _ONCE.search(line)) for _ in range(5))

@@ -26,7 +26,7 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
 )
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.benchmarks.outside import Start
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,7 +188,7 @@ def test_first_start_compiles_little(workspace: Path, environment: dict[str, str
 
 def fill(workspace: Path, messages: int) -> None:
     """A session of many messages and proposals, as the store keeps them."""
-    runtime = open_runtime(workspace, {}, {})
+    runtime = open_workspace(workspace, {}, {})
     try:
         record = runtime.sessions.create(model="none")
         old = [f"line_{number} = {number}" for number in range(40)]
@@ -225,7 +225,7 @@ def fill(workspace: Path, messages: int) -> None:
                 events.append(ProposalStaged(proposal=name, summary="Change a", files=(stat,), calls=()))
             events.append(TurnEnded(stopped="answer"))
         events.append(AssistantMessage(text="This is the very last answer."))
-        runtime.sessions.append(record.id, events)
+        runtime.sessions.append_events(record.id, events)
     finally:
         runtime.close()
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from app.runtime.model_connection import keep_picked_model
-from app.runtime.open_workspace import open_runtime
+from app.runtime.model_connection import save_picked_model
+from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders
 from app.sandbox.run_folders import kept_versions
 from app.storage.session_lock import SessionLock
@@ -707,8 +707,8 @@ def test_the_model_picked_in_the_app_is_used(signoff: Run, workspace: Path, monk
     monkeypatch.setenv("SIGNOFF_HOME", str(workspace.parent / "home"))
     with WireServer() as server:
         server.models = ["large", "small"]
-        runtime = open_runtime(workspace)
-        keep_picked_model(runtime.sessions, server.base_url, "small")
+        runtime = open_workspace(workspace)
+        save_picked_model(runtime.sessions, server.base_url, "small")
         runtime.close()
         for _ in range(20):
             server.say("ok")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.prompts.custom_commands import find_workspace_commands
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.workspace import trust
 from tests.forking import Forking
 from tests.wire.bench import of_role
@@ -92,8 +92,8 @@ def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
     assert lines["own_commands"] == (
         "1 usable; 1 of this workspace await /trust; commands/help.md: /help is signoff's own command"
     )
-    runtime = open_runtime(workspace, {}, {})
-    trust.trust(find_workspace_commands(runtime.workspace).content, runtime.sessions, trust.COMMAND_FILES)
+    runtime = open_workspace(workspace, {}, {})
+    trust.store_trust(find_workspace_commands(runtime.workspace).content, runtime.sessions, trust.COMMAND_FILES)
     runtime.close()
     assert signoff("run", "/ship it").returncode == 0
     assert of_role(server.requests[-1], "user") == ["Ship it now."]

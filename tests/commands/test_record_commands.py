@@ -23,7 +23,7 @@ from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQu
 from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
 from app.proposals.values.origin import Origin
 from app.runtime import workspace_recovery
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
 
@@ -40,11 +40,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root.mkdir()
     text = "".join(f"line {number}\n" for number in range(40))
     (root / "a.txt").write_text(text)
-    runtime = open_runtime(root, {}, {})
-    draft = runtime.service.draft("session")
+    runtime = open_workspace(root, {}, {})
+    draft = runtime.service.new_draft("session")
     draft.write("b.txt", "b\n")
     runtime.service.approve(runtime.service.stage(draft, "new").id)
-    draft = runtime.service.draft("session")
+    draft = runtime.service.new_draft("session")
     draft.write("a.txt", text.replace("line 3\n", "three\n").replace("line 33\n", "thirty-three\n"))
     runtime.service.approve(runtime.service.stage(draft, "edit").id, ["1"])
     runtime.close()
@@ -53,7 +53,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def harm(root: Path) -> None:
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     with runtime.database.transaction() as connection:
         connection.execute("UPDATE record SET body = CAST(replace(CAST(body AS TEXT), 'P1', 'P9') AS BLOB)")
     runtime.close()
@@ -78,7 +78,7 @@ def test_a_broken_record_names_the_entry_and_exits_with_3(root: Path, capsys: py
 
 def alter(root: Path, *statements: str) -> None:
     """Change the database beside the program."""
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     with runtime.database.transaction() as connection:
         for statement in statements:
             connection.execute(statement)
@@ -87,9 +87,9 @@ def alter(root: Path, *statements: str) -> None:
 
 def told(root: Path) -> None:
     """P1 and P2 with their events, P3 denied with words."""
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     workspace_recovery.record_unrecorded_decisions(runtime, patience=-1)
-    draft = runtime.service.draft("session")
+    draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
     runtime.sessions.record_decision(decision_event(denied, Decision.DENIED, feedback="not this"))
@@ -169,8 +169,8 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
         "Reviewed-in: signoff P1 (1/1 hunks)",
         "Reviewed-in: signoff P2 (1/2 hunks)",
     ]
-    runtime = open_runtime(root, {}, {})
-    draft = runtime.service.draft("session")
+    runtime = open_workspace(root, {}, {})
+    draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     name = runtime.service.stage(draft, "waits").id
     runtime.close()
@@ -179,15 +179,15 @@ def test_trailers_are_printed_for_what_was_written(root: Path, capsys: pytest.Ca
 
 
 def test_pruned_content_is_named_as_gone(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     session = runtime.sessions.create()
-    draft = runtime.service.draft(session.id)
+    draft = runtime.service.new_draft(session.id)
     draft.write("d.txt", "d\n")
     staged = runtime.service.stage(draft, "waits")
     told = ProposalStaged(
         proposal=staged.id, summary="waits", files=tuple(one.stat for one in staged.files), calls=()
     )
-    runtime.sessions.append(session.id, [UserMessage(text="hello"), told])
+    runtime.sessions.append_events(session.id, [UserMessage(text="hello"), told])
     with runtime.database.transaction() as connection:
         connection.execute("DELETE FROM blobs")
     runtime.close()
@@ -227,10 +227,10 @@ class Page(HTMLParser):
 
 def reviewed(root: Path) -> None:
     """P3, approved in part over a red check, with a comment, the rest denied with words; its texts are hostile."""
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     runtime.service.deny("P2")
     text = (root / "a.txt").read_text()
-    draft = runtime.service.draft("session")
+    draft = runtime.service.new_draft("session")
     changed = text.replace("line 9\n", "</td><script>alert(1)</script>\n").replace("line 30\n", "no\n")
     draft.write("a.txt", changed)
     name = runtime.service.stage(draft, "Take <b>this</b>").id
@@ -243,7 +243,7 @@ def reviewed(root: Path) -> None:
         uid="q", proposal=name, path="a.txt", hunk="h", number=2, picked="+no\n+```", text="# Is <i>this</i> safe?"
     )
     answer = SideAnswer(question="q", proposal=name, text="# Yes\n```\nit <u>is</u>", model="m", state="truncated")
-    runtime.sessions.append(session, [asked, answer])
+    runtime.sessions.append_events(session, [asked, answer])
     done = runtime.service.deny(name, None, "Not \u202ethe rest")
     runtime.sessions.record_decision(decision_event(done, Decision.DENIED, feedback="Not \u202ethe rest"))
     runtime.close()
@@ -325,10 +325,10 @@ def committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "mine.txt").write_text("mine\n")
     git(top, "add", "--all")
     git(top, "commit", "--quiet", "-m", "start")
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
 
     def stage(path: str, text: str) -> str:
-        draft = runtime.service.draft("s1")
+        draft = runtime.service.new_draft("s1")
         draft.origin = Origin(model="gpt-9", host="models.example:8443", session="s1")
         draft.write(path, text)
         return runtime.service.stage(draft, "summary").id
@@ -468,8 +468,8 @@ def test_the_record_says_how_a_command_that_decided_was_called(
     for name in ("CLAUDECODE", "CODEX_SANDBOX", "AIDER_OPENAI_API_KEY", "EDITOR"):
         monkeypatch.setenv(name, "hunter2")
     monkeypatch.setattr("os.isatty", lambda descriptor: terminal)
-    runtime = open_runtime(root, {}, {})
-    draft = runtime.service.draft("session")
+    runtime = open_workspace(root, {}, {})
+    draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     assert runtime.service.stage(draft, "waits").id == "P3"
     runtime.close()
@@ -490,10 +490,10 @@ def test_the_record_says_how_a_command_that_decided_was_called(
     assert main(["export", "P3", "--review"]) == 0
     assert called.removesuffix(")") in capsys.readouterr().out
     assert main(["log", "--verify"]) == 0
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     kept = [
-        *runtime.database.rows("SELECT CAST(body AS TEXT) FROM record"),
-        *runtime.database.rows("SELECT body FROM proposals"),
+        *runtime.database.query_rows("SELECT CAST(body AS TEXT) FROM record"),
+        *runtime.database.query_rows("SELECT body FROM proposals"),
     ]
     runtime.close()
     assert "hunter2" not in str(kept) and "CLAUDECODE" in str(kept)
@@ -516,7 +516,7 @@ def test_a_note_says_how_a_command_that_decided_was_called(
 def test_a_note_claims_no_pruned_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     git(committed, "add", "--all")
     git(committed, "commit", "--quiet", "-m", "the model's")
-    runtime = open_runtime(committed, {}, {})
+    runtime = open_workspace(committed, {}, {})
     with runtime.database.transaction() as connection:
         connection.execute("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
     runtime.close()
@@ -527,8 +527,8 @@ def test_a_note_claims_no_pruned_lines(committed: Path, capsys: pytest.CaptureFi
 
 
 def test_writes_besides_are_shown_wherever_the_proposal_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runtime = open_runtime(root, {}, {})
-    draft = runtime.service.draft("session")
+    runtime = open_workspace(root, {}, {})
+    draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     draft.ignored.extend((IgnoredPath("node_modules/", 312, 2), IgnoredPath("app\x1b[2J.log", 1)))
     assert runtime.service.stage(draft, "waits").id == "P3"

@@ -11,7 +11,7 @@ import pytest
 
 from app.cli.proposal_commands import show_proposal
 from app.cli.proposal_list import list_proposals
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.forking import Forking
 from tests.unit.proposals.repositories import git
 
@@ -194,7 +194,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/a.txt").write_text("one\ntwo\nthree\n")
-    opened = open_runtime(tmp_path / "ws", {}, {})
+    opened = open_workspace(tmp_path / "ws", {}, {})
     opened.service.stage_patch(PATCH)
     yield opened
     opened.close()

@@ -20,7 +20,7 @@ from app.conversation.events import Decision, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.origin import Origin, OriginKind
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.database import MIGRATIONS
 from tests.examples import at_most
 
@@ -57,7 +57,7 @@ class Reviews:
         self._say(UserMessage(text="do it"))
 
     def stage(self, path: str, text: str, agent: str = "") -> Proposal:
-        draft = self._runtime.service.draft("" if agent else self._session)
+        draft = self._runtime.service.new_draft("" if agent else self._session)
         draft.origin = Origin(kind=OriginKind.AGENT, agent=agent) if agent else Origin(model="gpt-9", host="h:1")
         draft.write(path, text)
         staged = self._runtime.service.stage(draft, f"change {path}")
@@ -95,7 +95,7 @@ class Reviews:
             self._runtime.sessions.record_decision(event)
 
     def _say(self, *events: Any) -> None:
-        self._runtime.sessions.append(self._session, events)
+        self._runtime.sessions.append_events(self._session, events)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def decided_all(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
     git(root, "commit", "--quiet", "-m", "start")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGNOFF_HOME", str(base / "home"))
-        runtime = open_runtime(root, {}, {})
+        runtime = open_workspace(root, {}, {})
         reviews = Reviews(runtime)
         part = reviews.stage("a.txt", LINES.replace("line 3\n", "three\n").replace("line 33\n", "33\n"))
         reviews.approve(part, ["1"], "only the first")
@@ -140,7 +140,7 @@ def decided_all(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
         reviews.approve(waits)
         half = reviews.stage("b.txt", LINES.replace("line 5\n", "five\n").replace("line 30\n", "30\n"))
         reviews.approve(half, ["1"])
-        runtime.reading.add({half.id: {half.hunks[1].id: b"\1\1"}})
+        runtime.reading_store.add_seen({half.id: {half.hunks[1].id: b"\1\1"}})
         reviews.unrecorded(reviews.stage("c.txt", "c\n"))
         with runtime.database.transaction() as connection:
             # Or it is recorded as soon as somebody looks.

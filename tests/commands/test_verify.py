@@ -17,7 +17,7 @@ from app.attestation.review_notes import REVIEWS
 from app.attestation.statement import pre_authentication_encoding
 from app.cli.main import main
 from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, EvidenceFact, EvidenceVerdict, HunkEvidence
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
 
@@ -97,8 +97,8 @@ class Project:
         circumstances: DecisionContext = UNKNOWN,
     ) -> str:
         """Stage changes, approve and commit them; the commit."""
-        runtime = open_runtime(self.root, {}, {})
-        draft = runtime.service.draft("s1")
+        runtime = open_workspace(self.root, {}, {})
+        draft = runtime.service.new_draft("s1")
         for path, text in changes.items():
             if text is None:
                 draft.delete(path)
@@ -833,8 +833,8 @@ def test_staging_shows_signed_lines(project: Project, tmp_path: Path, monkeypatc
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(project.root, "remote", "add", "origin", str(server))
-    runtime = open_runtime(project.root, {}, {})
-    draft = runtime.service.draft("s1")
+    runtime = open_workspace(project.root, {}, {})
+    draft = runtime.service.new_draft("s1")
     draft.write("a.txt", "one\n")
     runtime.service.approve(runtime.service.stage(draft, "one").id)
     runtime.close()
@@ -855,8 +855,8 @@ def test_two_approvers_are_required(project: Project, tmp_path: Path, monkeypatc
     server, other = tmp_path / "server.git", tmp_path / "other"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     git(tmp_path, "clone", "--quiet", str(server), str(other))
-    runtime = open_runtime(project.root, {}, {})
-    draft = runtime.service.draft("s1")
+    runtime = open_workspace(project.root, {}, {})
+    draft = runtime.service.new_draft("s1")
     draft.write("a.txt", "one\n")
     runtime.service.stage(draft, "one")
     runtime.close()
@@ -889,9 +889,9 @@ def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Pro
     settings = tmp_path / "home/config/config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text('[[check]]\nname = "tests"\nrun = "! grep -q two a.txt"\nwhen = "approve"\n')
-    runtime = open_runtime(project.root, {}, {})
+    runtime = open_workspace(project.root, {}, {})
     for text in ("two\n", "one\n"):
-        draft = runtime.service.draft("s1")
+        draft = runtime.service.new_draft("s1")
         draft.write("a.txt", text)
         [change] = runtime.service.stage(draft, text).files
         if text == "two\n":
@@ -901,7 +901,7 @@ def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Pro
             assert not project.envelopes()
             assert run("deny", "P1")[0] == 0
     seen = {hunk.id: bytes([1] * (hunk.old_count + hunk.new_count)) for hunk in change.hunks}
-    runtime.reading.add({"P2": seen})
+    runtime.reading_store.add_seen({"P2": seen})
     runtime.close()
     code, said = run("push", "P2", str(server), "--sign")
     assert code == 0, said
@@ -917,9 +917,9 @@ def test_each_approval_is_committed_and_signed_where_that_is_set(project: Projec
     (tmp_path / "home/config/config.toml").write_text("commit = true\n")
     code, said = run("notes", "--install", "--yes")
     assert code == 0, said
-    runtime = open_runtime(project.root, {}, {})
+    runtime = open_workspace(project.root, {}, {})
     for path in ("a.txt", "b.txt"):
-        draft = runtime.service.draft("s1")
+        draft = runtime.service.new_draft("s1")
         draft.write(path, "one\n")
         runtime.service.stage(draft, path)
     runtime.close()

@@ -18,7 +18,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -106,7 +106,7 @@ def build(folder: Path) -> Site:
     (root / "edit0.txt").chmod(0o755)
     (root / "edit1.txt").chmod(0o444)
     site = Site(folder)
-    draft = site.open().draft("session")
+    draft = site.open().new_draft("session")
     for number in range(8):
         draft.edit(f"edit{number}.txt", [Replacement("two", "2"), Replacement("three\n", "three\nfour\n")])
     draft.rename("old/a.txt", "new/a.txt")
@@ -144,7 +144,9 @@ def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
     shutil.rmtree(site.folder / "state")
     new = site.tree()
     changes = [
-        PathChange(path, Leaf(*old[path]) if path in old else None, Leaf(*new[path]) if path in new else None)
+        PathChange(
+            path, FileOrLink(*old[path]) if path in old else None, FileOrLink(*new[path]) if path in new else None
+        )
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     ]
@@ -371,10 +373,10 @@ def test_a_signal_during_an_apply_lets_it_finish(case: Case, number: signal.Sign
 def test_what_a_killed_process_had_not_cleared_away_goes_with_the_next_decision(tmp_path: Path) -> None:
     site = make_case(tmp_path, "apply").site
     service = site.open()
-    draft = service.draft("session")
+    draft = service.new_draft("session")
     draft.write("later.txt", "later\n")
     later = service.stage(draft, "Later")
-    steps = Steps(kill, lambda _: steps.names[-2:] == ["journal_close", "remove"])
+    steps = Steps(kill, lambda _: steps.names[-2:] == ["close_journal_record", "remove"])
     assert in_child(lambda: site.open(steps).approve("P1")) == signal.SIGKILL
     assert any(".signoff-" in path for path in site.tree())
     service.approve(later.id)
@@ -383,4 +385,13 @@ def test_what_a_killed_process_had_not_cleared_away_goes_with_the_next_decision(
 
 def test_every_changing_operation_of_the_ports_is_a_step() -> None:
     names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
-    assert names - CHANGING == {"kind", "node", "read", "names", "free_bytes", "writable", "close", "folder"}
+    assert names - CHANGING == {
+        "kind",
+        "stat_node",
+        "read",
+        "list_names",
+        "free_bytes",
+        "is_writable",
+        "close",
+        "open_folder",
+    }

@@ -119,7 +119,7 @@ def staged() -> MemoryStore:
         root = Path(folder, "workspace")
         write_old(root)
         service = ProposalService(Workspace(root, read_limit=LIMIT), store, Path(folder, "lock"))
-        draft = service.draft("session")
+        draft = service.new_draft("session")
         for path in ("edit1", "edit2"):
             draft.edit(path, [Replacement("two", "2")])
         for path in ("gone1", "sub/gone2"):
@@ -244,7 +244,9 @@ def ends(site: Site) -> None:
 def test_there_are_as_many_moments_as_steps(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
     play(site, script, approve)
-    assert {"exchange", "set_aside", "put", "write_new", "journal_prepared", "make_folder"} <= set(script.names)
+    assert {"exchange", "set_aside", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
+        script.names
+    )
     assert 15 < len(script.names) < MOMENTS
 
 
@@ -384,7 +386,7 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
     play(site, Script({script.names.index("exchange") + 2: kill}), approve)
 
     def full(name: str) -> None:
-        if name == "journal_close":
+        if name == "close_journal_record":
             raise OSError(errno.ENOSPC, "No space left on device")
 
     site.store.before_write = full
@@ -404,7 +406,7 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
 def test_what_is_written_to_a_file_while_it_is_replaced_is_kept(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
     play(site, script, approve)
-    late = script.names.index("journal_close") + 1
+    late = script.names.index("close_journal_record") + 1
     site = Site(folders(), "edit1", "nothing")
     with (site.root / "edit1").open("ab") as editor:
 

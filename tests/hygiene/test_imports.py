@@ -256,8 +256,8 @@ def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> N
 def test_where_commands_run_is_loaded_once_one_does() -> None:
     loaded = all_modules_after(
         "from app.ui.startup import load_session_parts\nload_session_parts()\n"
-        "from app.tools.tool_registry import standard_tools\n"
-        "assert 'run_command' in standard_tools(lambda: None).names"
+        "from app.tools.tool_registry import make_standard_tools\n"
+        "assert 'run_command' in make_standard_tools(lambda: None).names"
     )
     needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.sandbox_mode"}
     assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
@@ -292,10 +292,10 @@ def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
     """Each takes pydantic a quarter of a millisecond; parts of the settings are built with the whole."""
     code = (
         "from app.config import config_tables, settings\n"
-        "from app.tools.tool_registry import standard_tools\n"
+        "from app.tools.tool_registry import make_standard_tools\n"
         "parts = [config_tables.HookTable, config_tables.ModelTable, config_tables.PriceTable]\n"
         "parts += [config_tables.ServerTable]\n"
-        "parts += [settings.CheckTable, *(tool.Arguments for tool in standard_tools(lambda: None))]\n"
+        "parts += [settings.CheckTable, *(tool.Arguments for tool in make_standard_tools(lambda: None))]\n"
         "settings.Settings()\n"
         "built = [part.__name__ for part in parts if part.__pydantic_complete__]\nassert not built, built"
     )

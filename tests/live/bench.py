@@ -20,8 +20,8 @@ from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
 from app.proposals.values.models import Proposal
-from app.runtime.model_connection import connect, open_session
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.model_connection import connect_model, open_session
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.app_dirs import find_app_dirs
 from tests.live import prompts
 from tests.live.vendors import MOST_TOKENS, Target
@@ -181,8 +181,8 @@ async def live_session(target: Target, folder: Path, recorder: Recorder) -> Asyn
     root = folder / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
-    runtime = open_runtime(root, {}, os.environ)
-    model = connect(runtime)
+    runtime = open_workspace(root, {}, os.environ)
+    model = connect_model(runtime)
     session = open_session(runtime, model, attended=True)
     try:
         yield Live(target, runtime, model, session, recorder)

@@ -6,16 +6,16 @@ import sys
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.runtime.model_connection import connect, open_session
-from app.runtime.open_workspace import open_runtime
+from app.runtime.model_connection import connect_model, open_session
+from app.runtime.open_workspace import open_workspace
 
 
 async def main(root: Path, base_url: str, seed: int) -> None:
     """Say, approve and deny until killed."""
     source = random.Random(seed)
-    runtime = open_runtime(root, {"base_url": base_url, "model": "test-model"}, {})
+    runtime = open_workspace(root, {"base_url": base_url, "model": "test-model"}, {})
     runtime.service.recover()
-    model = connect(runtime)
+    model = connect_model(runtime)
     session = open_session(runtime, model, runtime.sessions.latest())
     print("ready", flush=True)
     while True:

@@ -4,12 +4,12 @@ import asyncio
 import sys
 from pathlib import Path
 
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 
-PENDING = {"a.txt": Leaf(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": Leaf(b"waits\n", 0o644)}
+PENDING = {"a.txt": FileOrLink(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": FileOrLink(b"waits\n", 0o644)}
 """What lies over the workspace of `test_scripts.make`."""
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.agent.turns import SessionOpenElsewhere
 from app.agent.updates import EventRecorded, GateChanged, ProposalsChanged, Update
 from app.runtime.open_session import OpenSession
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 
 
 def tell(**facts: object) -> None:
@@ -28,7 +28,7 @@ def take(update: Update) -> None:
 
 async def main(root: Path, base_url: str, session_id: str) -> None:
     """Open a session, a new one without an id, and obey."""
-    runtime = open_runtime(root, {"base_url": base_url, "model": "m"}, {})
+    runtime = open_workspace(root, {"base_url": base_url, "model": "m"}, {})
     open_session = OpenSession(runtime, runtime.settings, take)
     await open_session.start()
     await open_session.connect(runtime.settings)

@@ -15,8 +15,8 @@ from app.conversation.events import Event, UserMessage
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
 from app.proposals.values.models import ProposalState
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import recover
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.workspace_recovery import finish_unfinished_work
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
@@ -151,7 +151,7 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
 
 def check(runtime: OpenWorkspace, done: list[str]) -> None:
     """The state on disk agrees with everything that was said to be done."""
-    recovered = recover(runtime, patience=-1)
+    recovered = finish_unfinished_work(runtime, patience=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []
@@ -193,7 +193,7 @@ def test_sigkill_again_and_again(
     everything: list[str] = []
     for seed in range(kills):
         everything += run_and_kill(processes, root, server, seed, home)
-        runtime = open_runtime(root, {}, {})
+        runtime = open_workspace(root, {}, {})
         try:
             check(runtime, everything[-200:])
         finally:

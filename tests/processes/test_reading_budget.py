@@ -18,7 +18,7 @@ from app.cli.main import main
 from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import TooMuchUnread
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.workspace_recovery import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
 from tests.commands.agent_calls import Agent, Caller
@@ -43,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def reader(root: Path) -> Iterator[OpenWorkspace]:
     """The workspace as the reader has it open."""
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
 
@@ -63,12 +63,12 @@ def read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
     seen = {
         hunk.id: bytes(number < count for number in range(hunk.old_count + hunk.new_count)) for hunk in proposal.hunks
     }
-    runtime.reading.add({proposal.id: seen})
+    runtime.reading_store.add_seen({proposal.id: seen})
 
 
 def stage(runtime: OpenWorkspace, path: str, count: int, session: str = "") -> Proposal:
     """What signoff's own model stages."""
-    draft = runtime.service.draft(session)
+    draft = runtime.service.new_draft(session)
     draft.write(path, lines(count))
     return runtime.service.stage(draft, "")
 
@@ -92,7 +92,7 @@ class ThreeAgents:
         self._root = root
         self.host = Host(root)
         self.host.greet("codex-mcp-client")
-        self.own = open_runtime(root, {}, {})
+        self.own = open_workspace(root, {}, {})
         self._number = 0
 
     def edit(self, who: int, count: int) -> bool:
@@ -143,19 +143,19 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
         (folder / "home/config").mkdir(parents=True)
         (folder / "home/config/config.toml").write_text(f"[reading]\nunseen_lines = {BUDGET}\n")
         (folder / "ws").mkdir()
-        runtime = open_runtime(folder / "ws", {}, {})
+        runtime = open_workspace(folder / "ws", {}, {})
         agents = ThreeAgents(folder / "ws")
         try:
             for action, who, count in actions:
-                before = runtime.reading.unread()
+                before = runtime.reading_store.unread_count()
                 if action == "edit":
                     taken = agents.edit(who, count)
                     assert taken is (before <= BUDGET)
-                    assert runtime.reading.unread() == before + (count if taken else 0)
-                    assert runtime.reading.unread() <= BUDGET + count or before > BUDGET
+                    assert runtime.reading_store.unread_count() == before + (count if taken else 0)
+                    assert runtime.reading_store.unread_count() <= BUDGET + count or before > BUDGET
                     continue
                 assert stage_captured_edits(runtime) == []
-                assert runtime.reading.unread() == before, "what was captured counts as what it became"
+                assert runtime.reading_store.unread_count() == before, "what was captured counts as what it became"
                 if not (pending := runtime.service.pending()):
                     continue
                 match action:
@@ -165,7 +165,7 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
                         runtime.service.approve(pending[0].id)
                     case _:
                         runtime.service.deny(pending[0].id)
-                assert runtime.reading.unread() <= before
+                assert runtime.reading_store.unread_count() <= before
         finally:
             agents.close()
             runtime.close()
@@ -174,7 +174,7 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt: int) -> None:
-    agents = [open_runtime(root, {}, {}) for _ in range(3)]
+    agents = [open_workspace(root, {}, {}) for _ in range(3)]
     begin = threading.Barrier(6)
 
     def captures(number: int, runtime: OpenWorkspace) -> bool:
@@ -182,7 +182,7 @@ def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt:
         begin.wait(PATIENCE)
         with suppress(TooMuchUnread):
             return bool(
-                runtime.captured.capture(
+                runtime.captured_edits.capture(
                     turn, [CapturedFile(f"c{number}.txt", None, 0, lines(30).encode())], most_unread=BUDGET
                 )
             )
@@ -200,7 +200,7 @@ def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt:
             for number, runtime in enumerate(agents):
                 jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
             assert sum(job.result(PATIENCE) for job in jobs) == 1
-        assert agents[0].reading.unread() == 30
+        assert agents[0].reading_store.unread_count() == 30
     finally:
         for runtime in agents:
             runtime.close()
@@ -212,7 +212,7 @@ def test_a_hook_denies_with_the_sentence_until_enough_was_read(root: Path, reade
     assert code == 0 and f"The reviewer has 30 {SENTENCE}" in out and json.loads(out)["continue"] is False
     assert len(reader.service.pending()) == 1
     read(reader, full, 30)
-    assert reader.reading.unread() == 0
+    assert reader.reading_store.unread_count() == 0
     assert call_hook(Agent("claude", root, "third"), "a.txt", 3)[1].count("is staged") == 1
 
 

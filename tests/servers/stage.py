@@ -12,7 +12,7 @@ from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.runtime.open_session import OpenSession
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
@@ -131,7 +131,7 @@ async def stage(
             # By the first a server on a layer and the test hear of each other; the second holds the server's program.
             table["writable"] = [str(log.parent), str(Path(__file__).parent), *table.get("writable", [])]
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
-    runtime = open_runtime(root, given, {**ENVIRONMENT, **(environment or {})})
+    runtime = open_workspace(root, given, {**ENVIRONMENT, **(environment or {})})
     if modes:
         runtime._sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(runtime.dirs.state,), modes=modes)
     on = Stage(root, wire, log)

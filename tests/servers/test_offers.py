@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
 from app.mcp_client.tool_listing import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
-from app.proposals.text.file_warnings import size_words
+from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import LONGEST_TEXT
 from tests.examples import at_most
 from tests.unit.images.pictures import png
@@ -169,7 +169,7 @@ def test_each_kind_of_answer_is_said() -> None:
         "[file:///z: 5 B]",
         "",
         "[an image of 0 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
-        f"[an image of {size_words(LARGEST + 6)}, which can't be shown to you: it is too large]",
+        f"[an image of {format_size(LARGEST + 6)}, which can't be shown to you: it is too large]",
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
     assert said.failed

@@ -11,7 +11,7 @@ from app.conversation.events import Pruned, ToolResult
 from app.conversation.payload.token_count import estimate_message_tokens
 from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.storage.pruning import prune
+from app.storage.pruning import prune_workspace
 from tests.oracles.reading import images, images_of_results
 from tests.servers.stage import Stage, player, stage
 from tests.unit.images.pictures import png
@@ -56,8 +56,8 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         # What no session names any more goes, and this is named.
         with on.host.runtime.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = 0")
-        prune(on.host.runtime.database, on.host.runtime.name, before=0.0)
-        assert on.host.runtime.proposals.blob(image.sha256) == PICTURE
+        prune_workspace(on.host.runtime.database, on.host.runtime.name, before=0.0)
+        assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 
 async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tmp_path: Path) -> None:

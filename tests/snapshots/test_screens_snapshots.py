@@ -19,7 +19,7 @@ from app.llm.values.types import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels
 from app.proposals.values.decision_facts import FileStat
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import AskScreen
@@ -28,7 +28,7 @@ from app.ui.screens.report_screens import DoctorScreen
 from app.ui.screens.sessions_screen import SessionScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
-from app.ui.screens.trust_screen import TrustScreen, TrustSubject
+from app.ui.screens.trust_screen import TrustRequest, TrustScreen
 from app.ui.screens.wire_screen import WireScreen
 from app.ui.startup import OpenedWorkspace
 from tests.pilots import at_rest
@@ -74,7 +74,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
 
     def made(theme: str) -> SignoffApp:
         flags = {"base_url": "http://127.0.0.1:9/v1", "model": "a-model", "api_key": "key", "theme": theme}
-        runtime = open_runtime(root, flags, {})
+        runtime = open_workspace(root, flags, {})
 
         async def opener() -> OpenedWorkspace:
             return OpenedWorkspace(runtime, runtime.settings)
@@ -207,7 +207,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
     ),
     "trust": lambda app: TrustScreen(
-        TrustSubject(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+        TrustRequest(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
     ),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
     "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.forking import Forking
 from tests.terminal.terminal import KEYS, Terminal, running_signoff, terminal_environment
 from tests.wire.bench import FILE, edit
@@ -172,7 +172,7 @@ def test_no_key_is_lost_nor_out_of_order_and_none_decides_unseen(
         with running_signoff(
             processes, ".", folder=folder, environment=environment, columns=columns, rows=rows
         ) as terminal:
-            runtime = open_runtime(folder, {}, {})
+            runtime = open_workspace(folder, {}, {})
             try:
                 user = User(terminal, runtime, server, random.Random(f"{seed} {columns}"))
                 # From the first picture on: what is typed while the app starts is kept, too.

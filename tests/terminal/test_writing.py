@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from tests.forking import Forking
 from tests.terminal.staged import NEW, OLD, opened, stage
 from tests.terminal.terminal import Terminal, running_signoff, terminal_environment
@@ -42,7 +42,7 @@ def test_a_draft_outlives_a_kill(tmp_path: Path, processes: Forking, monkeypatch
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     folder = tmp_path / "workspace"
     folder.mkdir()
-    with WireServer() as server, contextlib.closing(open_runtime(folder, {}, {})) as runtime:
+    with WireServer() as server, contextlib.closing(open_workspace(folder, {}, {})) as runtime:
         server.say("Hello yourself.")
         server.say("Thank you.")
         environment = terminal_environment(
@@ -83,7 +83,7 @@ def test_a_paste_into_the_diff_is_dead(processes: Forking, tmp_path: Path, monke
         stage(terminal)
         file = tmp_path / "workspace" / "greet.py"
         before = file.read_text()
-        runtime = open_runtime(tmp_path / "workspace", {}, {})
+        runtime = open_workspace(tmp_path / "workspace", {}, {})
         try:
             for pasted in PASTED:
                 reviewed(terminal)

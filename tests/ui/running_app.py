@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from app.conversation.events import TurnEnded
 from app.proposals.values.models import Proposal
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 from tests.ui.screen_text import screen_text
@@ -113,7 +113,9 @@ class Running:
             return False
         review = self.app.workbench.review
         something = bool(review.preview.diffs) or review.state.confirmation is not None
-        return something and review.readiness.guard.is_over and review.readiness.sight.had(time.monotonic())
+        return (
+            something and review.readiness.guard.is_over and review.readiness.sight.was_on_screen_at(time.monotonic())
+        )
 
     @contextlib.contextmanager
     def without(self, table: str) -> Iterator[None]:
@@ -161,7 +163,7 @@ async def running(
         root.mkdir()
         (root / "greet.py").write_text(FILE)
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"} if server else {}
-    runtime = open_runtime(root, {**flags, **settings}, environment or {})
+    runtime = open_workspace(root, {**flags, **settings}, environment or {})
 
     async def opener() -> OpenedWorkspace:
         return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)

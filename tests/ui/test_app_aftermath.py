@@ -426,7 +426,7 @@ async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Pat
     async with running(tmp_path, server, resume=True) as run:
         await run.see("Well.")
         assert "in the middle of" not in run.text
-        run.runtime.sessions.append(session, [TurnStarted(cause="message"), UserMessage(text="second")])
+        run.runtime.sessions.append_events(session, [TurnStarted(cause="message"), UserMessage(text="second")])
     for _ in range(2):
         async with running(tmp_path, server, resume=True) as run:
             await run.see("second", "signoff was ended in the middle of this turn", "/continue goes on")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.storage.record_store import RecordStore
 from app.ui.screens.output_screens import output_lines
 from app.workspace import trust
@@ -34,8 +34,8 @@ def prepared(folder: Path, tables: str = TABLE, script: str = SCRIPT, *, trusted
     (root / "check.sh").write_text(script)
     (root / ".signoff.toml").write_text(tables)
     if trusted:
-        runtime = open_runtime(root)
-        trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+        runtime = open_workspace(root)
+        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     return root
 

@@ -154,7 +154,7 @@ async def test_the_key_goes_round_the_origins_and_back_to_all() -> None:
         seen = []
         for _ in range(3):
             await pilot.press("O")
-            seen.append(app.review.state.keys)
+            seen.append(app.review.state.listed_keys)
         assert seen == [["P1", "P3"], ["P2"], ["P1", "P2", "P3"]]
 
 
@@ -163,7 +163,7 @@ async def test_once_nothing_waits_of_the_origin_all_are_listed_again() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("O", "O")
-        assert app.review.state.keys == ["P2"]
+        assert app.review.state.listed_keys == ["P2"]
         gone = of("P2", Origin(model="qwen3"), state=ProposalState.APPLIED)[0]
         app.review.set_proposals([of("P1", CLAUDE)[0], gone, of("P3", CLAUDE)[0]])
         await pilot.pause()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.attention_reason import ReasonKind
-from app.runtime.review_report import as_markdown, make_report
+from app.runtime.review_report import make_report, render_markdown
 from app.storage.record_store import RecordStore
 from app.ui.review_page import render_html
 from tests.ui.running_app import running, stage
@@ -43,7 +43,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
         )
         assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
         report = make_report(run.runtime, "P1")
-        assert "hunk 1 of greet.py: held by the check" in as_markdown(report)
+        assert "hunk 1 of greet.py: held by the check" in render_markdown(report)
         assert "hunk 1 <b>approved</b> · held by the check" in render_html(report)
         assert not any("held by" in json.dumps(request.said) for request in server.requests), "the model is not told"
 
@@ -59,7 +59,7 @@ async def test_what_nothing_notices_is_a_reason_for_attention_and_a_draft_of_fee
         await run.pilot.press("E")
         await run.see(UNNOTICED, "1 that nothing notices", "Has 1 hunk that no test notices")
         (diff,) = run.app.workbench.review.preview.diffs
-        assert [one.kind for one in diff.reasons] == [ReasonKind.UNHELD]
+        assert diff.reasons[-1].kind is ReasonKind.UNHELD
         await run.review()
         await run.pilot.press("S")
         await run.see("Nothing notices these hunks")

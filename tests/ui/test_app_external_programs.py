@@ -92,7 +92,7 @@ async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, s
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with staged(tmp_path, server, external_diff=command) as run:
-        draft = run.runtime.service.draft("")
+        draft = run.runtime.service.new_draft("")
         draft.write("greet.py", "another = 1\n")
         run.runtime.service.stage(draft, "Another")
         await run.app.show_proposals()

@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 from app.cli import open_app as opening
 from app.cli.command_output import CommandError
 from app.llm import endpoint_doctor
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.screens.setup_screens import SetupScreen
 from app.ui.startup import OpenedWorkspace
@@ -138,19 +138,21 @@ async def test_concurrent_requests_open_one_session(tmp_path: Path, server: Wire
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:
-            await asyncio.gather(run.app.controllers.connector.choose(), run.app.controllers.connector.choose())
+            await asyncio.gather(
+                run.app.controllers.connector.connect_or_choose(), run.app.controllers.connector.connect_or_choose()
+            )
             chosen.set()
 
-        before = run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0]
+        before = run.runtime.database.query_rows("SELECT count(*) FROM sessions")[0][0]
         run.app.run_background(ask_twice)
         await run.until(chosen.is_set, "the session")
-        assert run.runtime.database.rows("SELECT count(*) FROM sessions")[0][0] == int(str(before)) + 1
+        assert run.runtime.database.query_rows("SELECT count(*) FROM sessions")[0][0] == int(str(before)) + 1
         await first.close()
 
 
 async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"}
-    runtime = open_runtime(tmp_path, flags, {})
+    runtime = open_workspace(tmp_path, flags, {})
 
     async def opener() -> OpenedWorkspace:
         return OpenedWorkspace(runtime, runtime.settings, None)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.review_report import as_markdown, make_report
+from app.runtime.review_report import make_report, render_markdown
 from app.storage.record_store import RecordStore
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
@@ -48,7 +48,7 @@ async def test_unseen_files_of_a_reproduced_command_are_asked_about_as_one(
         (entry,) = RecordStore(run.runtime.database, run.runtime.name).entries()
         assert entry.recipe is not None and (entry.recipe.command, entry.recipe.reproduced) == (MANY, 1)
         seen = 9 - len(entry.circumstances.unseen_files)
-        assert f"reproduced, {seen} of 9 files seen" in as_markdown(make_report(run.runtime, "P1"))
+        assert f"reproduced, {seen} of 9 files seen" in render_markdown(make_report(run.runtime, "P1"))
         assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
         assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
 

@@ -14,7 +14,7 @@ from textual import events
 from textual.dom import DOMNode
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import OpenedWorkspace
 from tests.ui.running_app import Running
@@ -36,7 +36,7 @@ async def waiting(
     """An app that shows its first picture and opens its workspace once the event is set."""
     root = folder / "workspace"
     root.mkdir(exist_ok=True)
-    runtime = open_runtime(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
+    runtime = open_workspace(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
     go_on = asyncio.Event()
 
     async def opener() -> OpenedWorkspace:
@@ -56,7 +56,7 @@ def earlier_session(runtime: OpenWorkspace, turns: int = 3) -> str:
     """A session in the store; returns its id."""
     record = runtime.sessions.create(model="test-model")
     for number in range(turns):
-        runtime.sessions.append(
+        runtime.sessions.append_events(
             record.id,
             [
                 TurnStarted(cause="message"),
@@ -71,7 +71,7 @@ def earlier_session(runtime: OpenWorkspace, turns: int = 3) -> str:
 def filled(folder: Path, turns: int = 3) -> str:
     root = folder / "workspace"
     root.mkdir()
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     try:
         return earlier_session(runtime, turns)
     finally:
@@ -85,9 +85,9 @@ class Counting(SignoffApp):
     read = 0
     drawn = 0
 
-    def draw_status(self) -> None:
+    def update_status_bar(self) -> None:
         self.drawn += 1
-        super().draw_status()
+        super().update_status_bar()
 
     def update_styles(self, node: DOMNode, animate: bool = True) -> None:
         self.styled += node is self.workbench
@@ -146,7 +146,7 @@ async def test_keys_for_what_is_not_there_yet_do_nothing(tmp_path: Path, server:
         await run.until(lambda: bench.composer.draft == "/none.png", "what was pasted")
         go_on.set()
         await run.until(lambda: run.app.current_session is not None, "the session")
-        assert bench.in_composer and bench.composer.draft == "/none.png"
+        assert bench.is_in_composer and bench.composer.draft == "/none.png"
 
 
 async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer) -> None:

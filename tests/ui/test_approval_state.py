@@ -13,17 +13,17 @@ from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
 from app.review.review_state import ReviewState, UnseenParts
 from app.review.seen import changed_line_count
-from app.review.unfinished_review import Remark, UnfinishedReview, quote
+from app.review.unfinished_review import DraftComment, UnfinishedReview, quote_lines
 from app.review.verdicts import (
     Confirm,
     Proceed,
     Refuse,
-    approve,
-    approve_all,
-    caveats,
-    deny,
-    deny_all,
-    deny_in_words,
+    find_caveats,
+    judge_approval,
+    judge_approve_all,
+    judge_denial,
+    judge_deny_all,
+    judge_feedback,
     unseen_words,
 )
 from app.tools.base.contract import Confirmation
@@ -45,16 +45,16 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
         shown = state.looked_at.seen_lines(value)
         for change in value.files:
             if not change.hunks:
-                shown.note_file(change.path)
+                shown.mark_file_seen(change.path)
             for hunk in change.hunks:
                 for number in range(changed_line_count(hunk)):
-                    shown.note(hunk, number)
+                    shown.mark_seen(hunk, number)
     return state
 
 
 def asked_of_all(state: ReviewState) -> str:
     """The question that comes before everything is approved."""
-    verdict = approve_all(state)
+    verdict = judge_approve_all(state)
     assert isinstance(verdict, Confirm)
     return verdict.question
 
@@ -66,30 +66,30 @@ def test_what_is_shown_stays_shown_while_it_waits(steps: list[tuple[int, Proposa
     for number, to in steps:
         before = state.proposal
         known[f"P{number}"] = one(f"P{number}", state=to)
-        state.update(known.values())
+        state.update_proposals(known.values())
         if before is not None and before.state.is_pending and known[before.id].state.is_pending:
             assert state.current == before.id
         if any(item.state.is_pending for item in known.values()):
             assert state.proposal is not None and state.proposal.state.is_pending, "something that waits is shown"
-        assert {*state.keys} == {*known}
+        assert {*state.listed_keys} == {*known}
 
 
 def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arrives() -> None:
     state = ReviewState()
     done = one("P1", state=ProposalState.APPLIED)
-    state.update([done])
+    state.update_proposals([done])
     state.current, state.picked = "P1", True
-    state.update([done, one("P2")])
+    state.update_proposals([done, one("P2")])
     assert state.current == "P1"
 
 
 def state_with_stale(*others: Proposal, **update: bool) -> ReviewState:
     """P1 was shown first, and turned stale while nobody was in the review; then the others came."""
     state = ReviewState()
-    state.update([one("P1")], attended=False)
-    state.update([(gone := stale(one("P1"), "a.py changed"))], attended=False)
+    state.update_proposals([one("P1")], attended=False)
+    state.update_proposals([(gone := stale(one("P1"), "a.py changed"))], attended=False)
     assert state.current == "P1", "the only one stays in view, and says why"
-    state.update([gone, *others], **update)
+    state.update_proposals([gone, *others], **update)
     return state
 
 
@@ -98,7 +98,7 @@ def test_what_can_be_approved_comes_before_what_is_stale() -> None:
     assert state_with_stale(stale(one("P2"), "so did b.py"), attended=False).current == "P1"
     assert state_with_stale(one("P2"), attended=True).current == "P1", "nothing goes from under the user's eyes"
     opened = ReviewState()
-    opened.update([stale(one("P1"), "a.py changed"), one("P2")])
+    opened.update_proposals([stale(one("P1"), "a.py changed"), one("P2")])
     assert opened.current == "P2"
 
 
@@ -106,16 +106,16 @@ def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -
     gone, new = stale(one("P1"), "a.py changed"), one("P2")
     state = state_with_stale(attended=False)
     state.current, state.picked = "P1", True
-    state.update([gone, new], attended=False)
+    state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     state = state_with_stale(attended=False)
     state.unsaid.keep_feedback("P1", "Do it anew.")
-    state.update([gone, new], attended=False)
+    state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     picked = ReviewState()
-    picked.update([one("P1"), new], attended=False)
+    picked.update_proposals([one("P1"), new], attended=False)
     picked.current, picked.picked = "P1", True
-    picked.update([gone, new], attended=False)
+    picked.update_proposals([gone, new], attended=False)
     assert picked.current == "P2", "what was chosen could be approved"
 
 
@@ -152,11 +152,11 @@ def test_hunks_that_are_decided_are_not_in_the_choice() -> None:
 def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("b.py", "a\n", "b\n")])
     state = seen(ReviewState(), value)
-    state.update([value])
+    state.update_proposals([value])
     assert "2 files" in headline(state, str)[0].plain
     state.chosen.toggle(value, value.files[1].hunks)
     assert "1 file " in f"{headline(state, str)[0].plain} "
-    state.update(
+    state.update_proposals(
         [proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)])]
     )
     assert "2 files" in headline(state, str)[0].plain, "the one that has no hunks, too"
@@ -181,7 +181,7 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
     assert (decided.added, decided.removed) == (2, 1), "what was approved counts, what was denied does not"
     decided = decided.model_copy(update={"state": ProposalState.APPLIED})
     state = ReviewState()
-    state.update([decided])
+    state.update_proposals([decided])
     assert headline(state, str)[0].plain.startswith("◐ P1 applied in part"), "nor is all of it said to be applied"
     assert "applied in part" in proposal_row(state, decided).plain
 
@@ -189,23 +189,25 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
 def test_verdicts_on_one_proposal() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")
-    assert isinstance(approve(state, value, shown=True, versions=False), Confirm), "its hunk was never on screen"
+    assert isinstance(judge_approval(state, value, shown=True, versions=False), Confirm), (
+        "its hunk was never on screen"
+    )
     seen(state, value)
-    assert approve(state, value, shown=True, versions=False) == Proceed("approve", ("P1",))
-    assert isinstance(approve(state, value, shown=False, versions=False), Refuse)
-    assert isinstance(approve(state, value, shown=True, versions=True), Refuse)
+    assert judge_approval(state, value, shown=True, versions=False) == Proceed("approve", ("P1",))
+    assert isinstance(judge_approval(state, value, shown=False, versions=False), Refuse)
+    assert isinstance(judge_approval(state, value, shown=True, versions=True), Refuse)
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
         other = value.model_copy(update={"state": decided})
-        assert isinstance(approve(state, other, shown=True, versions=False), Refuse)
+        assert isinstance(judge_approval(state, other, shown=True, versions=False), Refuse)
         if not other.state.is_pending:
             gone = Refuse("P1 is not waiting any more.")
-            assert approve(state, other, shown=True, versions=False) == deny(state, other) == gone
+            assert judge_approval(state, other, shown=True, versions=False) == judge_denial(state, other) == gone
 
 
 def test_what_is_on_disk_is_not_taken_back_over_what_changed_since() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
-    for denied in (deny, deny_in_words):
+    for denied in (judge_denial, judge_feedback):
         assert denied(state, value) == Proceed("deny", ("P1",))
         assert denied(state, gone) == Refuse("P1 is stale and cannot be taken back: a.py changed")
 
@@ -233,7 +235,7 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
         proposal("P8", [again]),
     ]
     state = ReviewState(waiting=[one("P1"), *doubtful])
-    verdict = approve_all(state)
+    verdict = judge_approve_all(state)
     assert isinstance(verdict, Confirm)
     assert verdict.ids == ("P1",)
     assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
@@ -245,13 +247,13 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
 
 
 def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
-    assert caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)])) == []
+    assert find_caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)])) == []
 
 
 def test_denying_all_of_nothing_and_of_one() -> None:
-    assert isinstance(deny_all(ReviewState()), Refuse)
-    assert isinstance(approve_all(ReviewState()), Refuse)
-    assert deny_all(ReviewState(waiting=[one("P1")])) == Proceed("deny", ("P1",))
+    assert isinstance(judge_deny_all(ReviewState()), Refuse)
+    assert isinstance(judge_approve_all(ReviewState()), Refuse)
+    assert judge_deny_all(ReviewState(waiting=[one("P1")])) == Proceed("deny", ("P1",))
 
 
 def test_the_guard_opens_only_after_the_grace_period() -> None:
@@ -286,8 +288,8 @@ def test_words_of_others_are_never_markup_or_escapes() -> None:
 
 def test_a_quote_has_the_lines_around_with_their_signs() -> None:
     diff = file_diff("a.py", "1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n")
-    assert quote(diff, Remark("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
-    assert quote(diff, Remark("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
+    assert quote_lines(diff, DraftComment("a.py", "old", 2, "?")) == " 1\n 2\n-3\n+three\n 4\n 5"
+    assert quote_lines(diff, DraftComment("a.py", "new", 4, "?")) == "-3\n+three\n 4\n 5"
 
 
 def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
@@ -303,13 +305,13 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
 def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
     value, _ = retry_proposal()
     state = ReviewState()
-    state.update([value])
+    state.update_proposals([value])
     state.chosen.toggle(value, [value.hunks[0]])
     change = value.files[0]
     joined = change.hunks[0].model_copy(update={"id": "joined"})
     files = (change.model_copy(update={"hunks": (joined, *change.hunks[1:])}), *value.files[1:])
     after = value.model_copy(update={"files": files, "revision": 2})
-    state.update([after])
+    state.update_proposals([after])
     assert "joined" not in state.chosen.chosen_part(after).hunks
     assert len(state.chosen.chosen_part(after).hunks) == len(value.hunks) - 1
 
@@ -324,12 +326,12 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     ]
     parts = [HunkPart(hunk.id, piece, piece.id == "y") for piece in pieces]
     state = ReviewState(waiting=[value], current="P1")
-    state.looked_at.seen_lines(value).note(hunk, 1)
-    state.take_parts(value, parts, ())
+    state.looked_at.seen_lines(value).mark_seen(hunk, 1)
+    state.select_split_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"y"}
     assert [state.looked_at.seen_lines(value).is_seen(piece, 0) for piece in pieces] == [False, True]
     state.chosen.left_out["P1"] = {hunk.id}
-    state.take_parts(value, parts, ())
+    state.select_split_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
 
 
@@ -349,7 +351,7 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     for key in ("c1", "c2"):
         state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")
     state.current = "c2"
-    state.update([one("P1")])
+    state.update_proposals([one("P1")])
     assert state.current == "c2"
     assert [state.queue_position(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
 
@@ -376,7 +378,7 @@ def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
 
 def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
     state, question = ReviewState(), Confirm("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
-    state.update([one("P1"), one("P2")])
+    state.update_proposals([one("P1"), one("P2")])
     titles = {action: title_now(action, state, question, comparing=False) for action in DECIDES}
     assert {action: title for action, title in titles.items() if title} == {
         "approve": "Yes",
@@ -404,9 +406,13 @@ def test_checks_stand_on_one_line_where_there_is_room() -> None:
 
 def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
     state, value = ReviewState(), one("P1")
-    state.update([value])
-    for begun, said in ((None, ""), (Remark("a.py", "new", 0, "?"), " with 1 comment"), ("Do.", " with your words")):
-        if isinstance(begun, Remark):
+    state.update_proposals([value])
+    for begun, said in (
+        (None, ""),
+        (DraftComment("a.py", "new", 0, "?"), " with 1 comment"),
+        ("Do.", " with your words"),
+    ):
+        if isinstance(begun, DraftComment):
             state.unsaid.set_comment(value, begun)
         elif begun:
             state.unsaid.keep_feedback("P1", begun)
@@ -415,15 +421,15 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
     threads = SideThreads()
-    assert threads.take(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
-    assert threads.on("P1") == []
+    assert threads.handle_update(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
+    assert threads.exchanges_about("P1") == []
 
 
 def test_what_was_seen_of_a_proposal_that_left_the_review_is_forgotten() -> None:
     state, first, second = ReviewState(), one("P1"), one("P2")
-    state.update([first, second])
+    state.update_proposals([first, second])
     seen(state, first, second)
     assert not state.looked_at.unseen_parts(first, ())
-    state.update([second])
+    state.update_proposals([second])
     assert state.looked_at.unseen_parts(first, ())
     assert not state.looked_at.unseen_parts(second, ())

@@ -23,7 +23,7 @@ def filled(runtime: OpenWorkspace, said: str, turns: int = 1) -> str:
         text = said if number == 0 else f"message {number}"
         events += [TurnStarted(cause="message"), UserMessage(text=text), AssistantMessage(text=f"answer {number}")]
         events.append(TurnEnded(stopped="answer"))
-    runtime.sessions.append(record.id, events)
+    runtime.sessions.append_events(record.id, events)
     return record.id
 
 

@@ -27,7 +27,7 @@ from app.config.settings import (
 )
 from app.config.toml import parse_toml
 from app.prompts.front_matter import parse_front_matter
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.workspace import trust
 
 HOSTILE = b"""
@@ -60,7 +60,7 @@ def opened(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     runtimes: list[OpenWorkspace] = []
 
     def open_it() -> OpenWorkspace:
-        runtimes.append(open_runtime(root, environment={}))
+        runtimes.append(open_workspace(root, environment={}))
         return runtimes[-1]
 
     yield open_it
@@ -170,9 +170,9 @@ def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Open
     file.write_bytes(good)
     runtime = opened()
     assert runtime.settings.base_url == ""
-    trust.trust(good, runtime.sessions)
+    trust.store_trust(good, runtime.sessions)
     assert runtime.reload().settings.base_url == "http://good.invalid/v1"
-    assert runtime.origin_of("base_url") == ".signoff.toml"
+    assert runtime.setting_origin("base_url") == ".signoff.toml"
     done = threading.Event()
 
     def swap() -> None:
@@ -192,7 +192,7 @@ def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Open
     assert seen <= {"", "http://good.invalid/v1"}
     file.write_bytes(evil)
     assert runtime.reload().untrusted == ("base_url",)
-    assert runtime.origin_of("base_url") == ""
+    assert runtime.setting_origin("base_url") == ""
 
 
 @pytest.mark.parametrize("kind", ["outside", "fifo", "folder", "large"])

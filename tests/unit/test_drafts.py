@@ -54,14 +54,14 @@ async def test_a_draft_is_kept_during_typing(sessions: SessionStore, drafts: Cal
         if number % 100 == 0 and sessions.setting(KEY + "S"):
             break
     await first.flush()
-    assert await drafts().recall("S") == f"so far {number}"
+    assert await drafts().load("S") == f"so far {number}"
 
 
 async def test_an_unchanged_draft_is_not_written(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     left(sessions, "S", "of another day", process=1)
     before = sessions.settings(KEY)
     first = drafts()
-    first.save("S", await first.recall("S"))
+    first.save("S", await first.load("S"))
     first.save("T", "")
     await first.flush()
     assert sessions.settings(KEY) == before
@@ -71,30 +71,30 @@ async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts
     first = drafts()
     first.save("S", "hello")
     await first.flush()
-    assert await drafts().recall("S") == "hello"
+    assert await drafts().load("S") == "hello"
     first.save("S", "")
     await first.flush()
     assert sessions.settings(KEY) == {}
     sessions.set_setting(f"{KEY}S", "as earlier versions kept it")
-    assert await drafts().recall("S") == "as earlier versions kept it"
+    assert await drafts().load("S") == "as earlier versions kept it"
 
 
 async def test_dead_drafts_are_taken(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
     left(sessions, "older", "older", gone, 1.0)
     left(sessions, "newer", "newer", gone, 2.0)
-    assert await drafts().recall("fresh", fresh=True) == "newer"
+    assert await drafts().load("fresh", fresh=True) == "newer"
     assert sessions.settings(KEY).keys() == {KEY + "older", KEY + "fresh"}
-    assert await drafts().recall("newer") == ""
+    assert await drafts().load("newer") == ""
 
 
 async def test_owned_drafts_are_left(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
     left(sessions, "open elsewhere", "theirs", os.getppid())
     left(sessions, "open here", "mine", os.getpid())
     spoken = sessions.create().id
-    sessions.append(spoken, [UserMessage(text="hello")])
+    sessions.append_events(spoken, [UserMessage(text="hello")])
     left(sessions, spoken, "go on", gone)
-    assert await drafts().recall("fresh", fresh=True) == ""
-    assert await drafts().recall(spoken) == "go on"
+    assert await drafts().load("fresh", fresh=True) == ""
+    assert await drafts().load(spoken) == "go on"
 
 
 async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore) -> None:
@@ -112,12 +112,12 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
         connection.execute("DROP TRIGGER full")
     first.save("S", "ab")
     await first.flush()
-    assert await first.recall("S") == "ab"
+    assert await first.load("S") == "ab"
 
 
 async def test_drafts_of_old_versions_are_kept(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
     sessions.set_setting(f"{KEY}old", "a bare text")
-    assert await drafts().recall("new", fresh=True) == "a bare text"
+    assert await drafts().load("new", fresh=True) == "a bare text"
 
 
 @pytest.mark.parametrize("broken", [False, True])

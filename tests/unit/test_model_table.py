@@ -9,9 +9,9 @@ from app.config.config_tables import PriceTable, matching_patterns
 from app.config.settings import ENVIRONMENT, ConfigError, Configuration, Settings, load_configuration
 from app.git.run_git import run_git
 from app.llm.capabilities.model_list import ListedModel, find_price
-from app.runtime.model_connection import NotConnected, connect, endpoint_of
-from app.runtime.open_workspace import open_runtime
-from app.sandbox.environment import command_environment, without_own_keys
+from app.runtime.model_connection import NotConnected, connect_model, make_endpoint
+from app.runtime.open_workspace import open_workspace
+from app.sandbox.environment import command_environment, remove_own_keys
 from app.ui.screens.model_settings_screen import ModelSetting, current_values
 
 USERS = """
@@ -127,26 +127,26 @@ def test_an_unknown_capability_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     root = tmp_path / "root"
     root.mkdir()
-    runtime = open_runtime(root, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
+    runtime = open_workspace(root, {"base_url": "http://localhost:1/v1", "model": "m"}, {})
     tables = Settings.model_validate({"models": {"other": {"profile": {"images": False}}}}).models
     try:
         with pytest.raises(NotConnected, match=r"^models\.other\.profile\.images: "):
-            connect(runtime, runtime.settings.model_copy(update={"models": tables}))
+            connect_model(runtime, runtime.settings.model_copy(update={"models": tables}))
     finally:
         runtime.close()
 
 
 def test_an_unknown_request_field_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
+    runtime = open_workspace(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
     with pytest.raises(NotConnected, match="no_such_field"):
-        connect(runtime, runtime.settings.model_copy(update={"profile": {"no_such_field": 1}}))
+        connect_model(runtime, runtime.settings.model_copy(update={"profile": {"no_such_field": 1}}))
     runtime.close()
 
 
 def test_an_unreadable_file_sets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    runtime = open_runtime(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
+    runtime = open_workspace(tmp_path, {"model": "m", "base_url": "http://127.0.0.1:9/v1"}, {})
     file = runtime.dirs.config_file
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("[models.m]\ncontext_window = 5000\n")
@@ -170,7 +170,7 @@ def settings(**environment: str) -> Settings:
 
 
 def key(given: Settings) -> str:
-    found = endpoint_of(given).api_key
+    found = make_endpoint(given).api_key
     return found.get_secret_value() if found else ""
 
 
@@ -185,7 +185,7 @@ def key(given: Settings) -> str:
 )
 def test_without_an_address_a_key_goes_to_whoever_it_is_from(model: str, both: bool, address: str) -> None:
     more = {"OPENAI_API_KEY": OTHERS} if both else {}
-    endpoint = endpoint_of(settings(ANTHROPIC_API_KEY=THEIRS, SIGNOFF_MODEL=model, **more))
+    endpoint = make_endpoint(settings(ANTHROPIC_API_KEY=THEIRS, SIGNOFF_MODEL=model, **more))
     assert endpoint.base_url == address
     assert endpoint.api_key is not None
     assert endpoint.api_key.get_secret_value() == (THEIRS if address == ANTHROPIC else OTHERS)
@@ -221,7 +221,7 @@ def test_anthropics_key_goes_to_no_other_host(url: str, wire: str) -> None:
 
 def test_without_key_and_address_both_variables_are_named() -> None:
     with pytest.raises(NotConnected, match="OPENAI_API_KEY or ANTHROPIC_API_KEY"):
-        endpoint_of(settings(SIGNOFF_MODEL="m"))
+        make_endpoint(settings(SIGNOFF_MODEL="m"))
 
 
 def test_where_the_key_comes_from_is_known() -> None:
@@ -230,15 +230,15 @@ def test_where_the_key_comes_from_is_known() -> None:
         "anthropic_api_key": "$ANTHROPIC_API_KEY",
         "api_key": "$OPENAI_API_KEY",
     }.__getitem__
-    assert endpoint_of(given, origin).key_from == "$ANTHROPIC_API_KEY"
-    assert endpoint_of(given.model_copy(update={"base_url": OPENAI}), origin).key_from == "$OPENAI_API_KEY"
-    assert endpoint_of(settings(OPENAI_BASE_URL=OPENAI, SIGNOFF_MODEL="m"), origin).key_from == ""
+    assert make_endpoint(given, origin).key_from == "$ANTHROPIC_API_KEY"
+    assert make_endpoint(given.model_copy(update={"base_url": OPENAI}), origin).key_from == "$OPENAI_API_KEY"
+    assert make_endpoint(settings(OPENAI_BASE_URL=OPENAI, SIGNOFF_MODEL="m"), origin).key_from == ""
 
 
 @pytest.mark.parametrize("name", [name for name, setting in ENVIRONMENT.items() if setting.endswith("api_key")])
 def test_no_key_is_handed_to_a_child_process(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name not in command_environment({name: "plain"}, "marker")
-    assert without_own_keys({name: "plain", "GH_TOKEN": "for git's helper"}) == {"GH_TOKEN": "for git's helper"}
+    assert remove_own_keys({name: "plain", "GH_TOKEN": "for git's helper"}) == {"GH_TOKEN": "for git's helper"}
     monkeypatch.setenv(name, "plain")
     show = ["-c", "alias.show-environment=!env", "show-environment"]
     said = run_git(tmp_path, show, {"PATH": "/usr/bin:/bin", name: "plain"})

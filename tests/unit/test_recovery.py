@@ -13,8 +13,8 @@ from app.conversation.events import Decision, ProposalDecided, ProposalStaged, U
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisions
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import append_decision_to_sessions, recover
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.workspace_recovery import append_decision_to_sessions, finish_unfinished_work
 from app.storage.storage_errors import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
@@ -26,7 +26,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "a.txt").write_text("one\n")
-    opened = open_runtime(tmp_path / "ws", {}, {})
+    opened = open_workspace(tmp_path / "ws", {}, {})
     yield opened
     opened.close()
 
@@ -34,8 +34,8 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 def from_session(runtime: OpenWorkspace) -> tuple[str, str]:
     """A waiting proposal of a session: ids of both."""
     record = runtime.sessions.create()
-    runtime.sessions.append(record.id, [UserMessage(text="hello")])
-    draft = runtime.service.draft(record.id)
+    runtime.sessions.append_events(record.id, [UserMessage(text="hello")])
+    draft = runtime.service.new_draft(record.id)
     draft.write("a.txt", "two\n")
     return record.id, runtime.service.stage(draft, "Count on").id
 
@@ -47,18 +47,18 @@ def decisions(runtime: OpenWorkspace, session: str) -> list[Decision]:
 def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.approve(proposal)
-    assert recover(runtime) == [], "a living process has a moment to say so itself"
-    (line,) = recover(runtime, patience=-1)
+    assert finish_unfinished_work(runtime) == [], "a living process has a moment to say so itself"
+    (line,) = finish_unfinished_work(runtime, patience=-1)
     assert proposal in line
     assert decisions(runtime, session) == [Decision.APPROVED]
     assert [one.decided.decision for one in runtime.sessions.decisions()] == [Decision.APPROVED]
-    assert recover(runtime, patience=-1) == []
+    assert finish_unfinished_work(runtime, patience=-1) == []
 
 
 def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
-    recover(runtime, patience=-1)
+    finish_unfinished_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (Decision.DENIED, "Not so.\nOtherwise.")
 
@@ -67,7 +67,7 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
     session, proposal = from_session(runtime)
     append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
-    recover(runtime, patience=-1)
+    finish_unfinished_work(runtime, patience=-1)
     assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
 
 
@@ -78,7 +78,7 @@ def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(run
         decision_event(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so."),
     )
     runtime.service.undo(proposal)
-    (line,) = recover(runtime, patience=-1)
+    (line,) = finish_unfinished_work(runtime, patience=-1)
     assert "waiting again" in line
     *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback) == (Decision.REOPENED, "")
@@ -89,7 +89,7 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
     comment = LineComment(path="a.txt", line=1, side="new", quote="+two", text="Three?")
     runtime.service.approve(proposal, feedback="Good, go on.", comments=[comment])
     runtime.service.undo(proposal)
-    recover(runtime, patience=-1)
+    finish_unfinished_work(runtime, patience=-1)
     first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (first.decision, first.feedback, first.comments) == (Decision.APPROVED, "Good, go on.", (comment,))
     assert (second.decision, second.feedback) == (Decision.UNDONE, "")
@@ -97,11 +97,11 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
 
 def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{number}\n" for number in range(20)))
-    draft = runtime.service.draft(session := runtime.sessions.create().id)
+    draft = runtime.service.new_draft(session := runtime.sessions.create().id)
     draft.write("a.txt", "".join(f"{number if number not in (2, 15) else 'x'}\n" for number in range(20)))
     proposal = runtime.service.stage(draft, "Two")
     runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
-    recover(runtime, patience=-1)
+    finish_unfinished_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
     assert (event.decision, event.feedback, event.still_pending) == (Decision.DENIED, "Not this one.", True)
     assert [(fact.landed, fact.reason) for fact in event.hunks] == [
@@ -113,7 +113,7 @@ def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspac
 def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_words(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     staged = ProposalStaged(proposal=proposal, summary="", files=(), calls=())
-    runtime.sessions.append(session, [staged])
+    runtime.sessions.append_events(session, [staged])
     fork = runtime.sessions.fork(session)
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
@@ -205,14 +205,14 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
 def test_what_was_recorded_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
-    assert recover(runtime, patience=-1) == []
+    assert finish_unfinished_work(runtime, patience=-1) == []
     assert decisions(runtime, session) == [Decision.DENIED]
 
 
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:
     proposal = runtime.service.stage_patch(PATCH)
     runtime.service.approve(proposal.id)
-    recover(runtime, patience=-1)
+    finish_unfinished_work(runtime, patience=-1)
     assert [one.decided.proposal for one in runtime.sessions.decisions()] == [proposal.id]
 
 
@@ -220,4 +220,4 @@ def test_staging_and_re_basing_are_no_decisions(runtime: OpenWorkspace) -> None:
     from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
     runtime.service.refresh()
-    assert recover(runtime, patience=-1) == []
+    assert finish_unfinished_work(runtime, patience=-1) == []

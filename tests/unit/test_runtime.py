@@ -25,14 +25,14 @@ from app.runtime.model_connection import (
     LearnedProfiles,
     StoredSessions,
     StoreSink,
-    keep_picked_model,
     make_committer,
-    picked_model,
+    read_picked_model,
+    save_picked_model,
 )
 from app.runtime.open_session import OpenSession
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.prompt_sources import untrusted_commands_notice
-from app.runtime.review_report import answer_heading, decision_facts
+from app.runtime.review_report import answer_heading, describe_recorded_decision
 from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionInput, RecordedDecision
 from app.storage.storage_errors import StorageError
@@ -49,7 +49,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def runtime(root: Path) -> Iterator[OpenWorkspace]:
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
 
@@ -59,18 +59,18 @@ def test_a_folder_for_state_that_cannot_be_used_is_named(root: Path) -> None:
     locks.parent.mkdir(parents=True, exist_ok=True)
     locks.write_text("in the way")
     with pytest.raises(StorageError, match=r"cannot be used: .* Set SIGNOFF_HOME to a folder that you own"):
-        open_runtime(root, {}, {})
+        open_workspace(root, {}, {})
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors")
 def test_a_workspace_that_cannot_be_opened_leaves_nothing_open(root: Path) -> None:
-    open_runtime(root, {}, {}).close()
+    open_workspace(root, {}, {}).close()
     (root / ".signoff.toml").write_text("nonsense")
     kept: list[Exception] = []
     before = open_files()
     for _ in range(3):
         with pytest.raises(ConfigError) as raised:
-            open_runtime(root, {}, {})
+            open_workspace(root, {}, {})
         kept.append(raised.value)
     assert open_files() <= before
 
@@ -81,14 +81,14 @@ def open_files() -> int:
 
 async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     record, begun, go = runtime.sessions.create(), threading.Event(), threading.Event()
-    append = runtime.sessions.append
+    append = runtime.sessions.append_events
 
     def slow(session: str, events: Sequence[Event], *after: Any) -> Any:
         begun.set()
         go.wait(10)
         return append(session, events, *after)
 
-    monkeypatch.setattr(runtime.sessions, "append", slow)
+    monkeypatch.setattr(runtime.sessions, "append_events", slow)
     keeping = asyncio.create_task(StoreSink(runtime.sessions, record.id).append([UserMessage(text="kept")], 0))
     await asyncio.to_thread(begun.wait, 10)
     keeping.cancel()
@@ -113,11 +113,11 @@ def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: OpenWorksp
 
 
 def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> None:
-    keep_picked_model(runtime.sessions, "http://a", "m")
+    save_picked_model(runtime.sessions, "http://a", "m")
     with runtime.database.transaction() as connection:
         connection.execute("ALTER TABLE settings RENAME TO gone")
-    keep_picked_model(runtime.sessions, "http://a", "n")
-    assert picked_model(runtime.sessions, "http://a") == ""
+    save_picked_model(runtime.sessions, "http://a", "n")
+    assert read_picked_model(runtime.sessions, "http://a") == ""
 
 
 def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> None:
@@ -217,12 +217,12 @@ def test_to_stage_loads_neither_settings_nor_what_runs_commands_where_there_are_
     code = f"""
 import sys
 from pathlib import Path
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 def stage(name):
     runtime.service.stage_patch(f"--- /dev/null\\n+++ b/{{name}}\\n@@ -0,0 +1 @@\\n+a\\n")
     later = {{"app.config.settings", "app.sandbox.workspace_backup", "app.sandbox.sandbox"}}
     print(*sorted(sys.modules.keys() & later))
-runtime = open_runtime(Path({str(root)!r}))
+runtime = open_workspace(Path({str(root)!r}))
 stage("a")
 runtime.dirs.runs.mkdir()
 stage("b")
@@ -246,9 +246,9 @@ def test_a_report_says_what_is_missing() -> None:
     event = EventRecordEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=False)) == ["a.txt"]
+    assert describe_recorded_decision(RecordedDecision(None, event, DecisionInput(), words_lost=False)) == ["a.txt"]
     lost = ["a.txt", "words were said that are not kept as they were"]
-    assert decision_facts(RecordedDecision(None, event, DecisionInput(), words_lost=True)) == lost
+    assert describe_recorded_decision(RecordedDecision(None, event, DecisionInput(), words_lost=True)) == lost
 
 
 class Screen:
@@ -270,8 +270,8 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
         inbox.put(TextStreamed("a"))
     inbox.put(PhaseChanged(Phase.IDLE))
     assert screen.told == 1
-    assert list(inbox.take()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
-    assert list(inbox.take()) == []
+    assert list(inbox.take_updates()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
+    assert list(inbox.take_updates()) == []
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
 
@@ -284,7 +284,7 @@ def test_a_screen_that_does_not_hear_is_told_again() -> None:
     screen.hears = True
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
-    assert list(inbox.take()) == [TextStreamed("ab")]
+    assert list(inbox.take_updates()) == [TextStreamed("ab")]
 
 
 async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None:
@@ -294,7 +294,7 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
     def show() -> bool:
         nonlocal slices
         slices += 1
-        for update in inbox.take():
+        for update in inbox.take_updates():
             shown.append(update)
             if len(shown) == 1:
                 inbox.put(SessionFailed("later"))
@@ -320,7 +320,7 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
         await done.wait()
 
     def show() -> bool:
-        for update in inbox.take():
+        for update in inbox.take_updates():
             shown.append(update)
             if update == SessionFailed("first"):
                 tasks.add(asyncio.ensure_future(inbox.pause_during(do)()))

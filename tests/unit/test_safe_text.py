@@ -12,7 +12,7 @@ from app.proposals.patch.patching import scan_patch
 from app.proposals.values.proposal_errors import EditRefused
 from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
-from app.tools.command.command_text import PlainText
+from app.tools.command.command_text import PlainTextDecoder
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_marks, has_visible_text
 from widgets.chat.markdown.markdown_splitter import DELIMITER, ITEM, RULE
@@ -286,7 +286,7 @@ def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None
 def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
     findings = find_deceptive(line)
     assert not findings, str(findings)
-    assert ", ".join(findings.is_ordinary) == quiet
+    assert ", ".join(findings.harmless_remarks) == quiet
     assert escape_unsafe(line) == line
 
 
@@ -331,7 +331,7 @@ TEXTS: dict[str, Callable[[], object]] = {
     "signs for a patch": lambda: scanned("!" * SIZE),
     "a name of blanks": lambda: scanned("--- a" + " " * SIZE + "x\n+++ b\n@@ -1 +1 @@\n-a\n+b\n"),
     "names that differ": lambda: scanned("diff --git a/x b/x\nBinary files " + " and " * (SIZE // 5) + "\n"),
-    "sequences without an end": lambda: PlainText().feed(b"\x1b]" * (SIZE // 2) + b"\x07"),
+    "sequences without an end": lambda: PlainTextDecoder().feed(b"\x1b]" * (SIZE // 2) + b"\x07"),
 }
 
 
@@ -342,7 +342,7 @@ def test_it_ends(name: str) -> None:
 
 def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
     index = PathIndex()
-    index.refresh(["a" * 255, "wanted/" + "a" * 200 + "b"])
-    assert index.search("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]
-    assert index.search("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
-    assert index.search("a/" * 2000 + "b") == []
+    index.rebuild(["a" * 255, "wanted/" + "a" * 200 + "b"])
+    assert index.find_paths("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.find_paths("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.find_paths("a/" * 2000 + "b") == []

@@ -10,8 +10,8 @@ from app.agent.updates import Update
 from app.conversation.events import Event, TurnEnded
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.runtime.model_connection import connect, open_session
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.model_connection import connect_model, open_session
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.oracles.reading import VIOLATIONS
 from tests.waiting import PATIENCE
 from tests.wire.endpoints import CLOSING_SILENT
@@ -77,9 +77,9 @@ async def bench(
         root.mkdir()
         (root / "greet.py").write_text(FILE)
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key", **settings}
-    runtime = open_runtime(root, flags, {})
+    runtime = open_workspace(root, flags, {})
     timeouts = GIVEN_UP_SOON if server.behaviour is CLOSING_SILENT else TIMEOUTS
-    model = connect(runtime, timeouts=timeouts, retry=retry)
+    model = connect_model(runtime, timeouts=timeouts, retry=retry)
     session = open_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
         yield Bench(runtime, session, server)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.runtime.open_session import OpenSession
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from tests.forking import Forking
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
@@ -33,7 +33,7 @@ async def hosted(server: WireServer, tmp_path: Path, processes: Forking) -> Asyn
     root.mkdir()
     (root / "greet.py").write_text(FILE)
     server.behave(OBEYS)
-    runtime = open_runtime(root, {"base_url": server.base_url, "model": "m"}, {})
+    runtime = open_workspace(root, {"base_url": server.base_url, "model": "m"}, {})
     holder: list[Hosted] = []
     open_session = OpenSession(runtime, runtime.settings, lambda update: holder[0].take(update))
     holder.append(Hosted(open_session, root, tmp_path / "home", processes))

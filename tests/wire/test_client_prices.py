@@ -13,7 +13,7 @@ from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
 from app.llm.values.types import Completed, Endpoint, Usage
-from app.runtime.model_connection import endpoint_of
+from app.runtime.model_connection import make_endpoint
 from tests.wire.driving import BRISK, FAST, updates_of
 from tests.wire.replies import Turn, chunk, document, stream
 from tests.wire.server import WireServer
@@ -122,7 +122,7 @@ def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> Non
     assert find_price("m[1m]", prices) == other
     assert find_price("x", {"claude-*": one}) is None
     settings = Settings(base_url="http://localhost:1/v1", model="claude-opus-4-8", price=prices)
-    assert endpoint_of(settings).price == one
+    assert make_endpoint(settings).price == one
 
 
 @pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])

@@ -161,7 +161,7 @@ async def test_feedback_is_not_looped(server: WireServer, tmp_path: Path, monkey
             raise RuntimeError("no tools")
 
         # A source of tools that breaks before any request carries the feedback.
-        monkeypatch.setattr(on.session.ports.tools, "renew", broken)
+        monkeypatch.setattr(on.session.ports.tools, "reload", broken)
         await on.session.deny("P1", feedback="Not like this")
         async with asyncio.timeout(20):
             await on.session.wait_until_idle()

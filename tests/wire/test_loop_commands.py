@@ -177,7 +177,7 @@ async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_p
         (proposal,) = on.runtime.service.pending()
         facts = {each.path: " ".join(describe_facts(each)) for each in proposal.files}
         assert "Large file: 21.0 MB → 21.0 MB." in facts["large.txt"] and "nothing → 21.0 MB" in facts["new.bin"]
-        assert [len(each.old) + len(each.new) for each in on.runtime.service.diffs(proposal.id)][1:] == [0, 0]
+        assert [len(each.old) + len(each.new) for each in on.runtime.service.file_diffs(proposal.id)][1:] == [0, 0]
         server.turn(calls=[("read_file", {"path": "large.txt"})])
         server.say("It is too large.")
         await on.say("Read it")

@@ -21,7 +21,7 @@ from app.conversation.log import EventSink
 from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.storage.storage_errors import StorageError
-from app.tools.base.contract import GivenArguments, Tool, ToolContext, ToolOutput
+from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
 from app.tools.tool_registry import ExtraTools, ToolSet, ToolSource
 from tests.examples import every
 from tests.oracles.reading import VIOLATIONS
@@ -46,7 +46,7 @@ class Look(Tool):
     kind = "command"
     parameters = {"type": "object", "properties": {"where": {"type": "string"}}}  # noqa: RUF012
 
-    async def run(self, arguments: GivenArguments, context: ToolContext) -> ToolOutput:
+    async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
         await asyncio.sleep(0)
         return ToolOutput("A cat.", "a cat")
 

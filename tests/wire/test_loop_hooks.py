@@ -11,7 +11,7 @@ from app.agent.updates import ProposalsChanged
 from app.automation.event_hooks import HookDocument
 from app.conversation.events import Notice, ProposalDecided
 from app.proposals.values.models import ProposalState
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.workspace import trust
 from tests.commands.agent_calls import Agent, reason
 from tests.wire.bench import FILE, bench, edit
@@ -87,8 +87,8 @@ async def test_workspace_hooks_need_trust(tmp_path: Path, home: Path, server: Wi
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "mine", "turn_ended"))
     if trusted:
-        runtime = open_runtime(root, {}, {})
-        trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+        runtime = open_workspace(root, {}, {})
+        trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
         runtime.close()
     server.say("Hello.")
     async with bench(server, tmp_path) as table:

@@ -16,9 +16,9 @@ from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, read_valid_fields
 from app.llm.client import ModelClient
 from app.runtime.model_connection import LearnedProfiles
-from app.runtime.open_workspace import open_runtime
+from app.runtime.open_workspace import open_workspace
 from app.runtime.workspace_recovery import record_unrecorded_decisions
-from app.storage.pruning import prune
+from app.storage.pruning import prune_workspace
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints
 from tests.unit.images.pictures import gif, jpeg, png, webp
@@ -322,8 +322,8 @@ async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServ
         with on.runtime.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = 0")
             connection.execute("DELETE FROM proposals")
-        prune(on.runtime.database, on.runtime.sessions.workspace, 0)
-        assert on.runtime.proposals.blob(image.sha256) == PICTURE
+        prune_workspace(on.runtime.database, on.runtime.sessions.workspace, 0)
+        assert on.runtime.proposals.read_blob(image.sha256) == PICTURE
         await on.session.compact()
         await on.session.wait_until_idle()
         await on.say("And now?")
@@ -416,7 +416,7 @@ class TestCommandLine:
         (message,) = [one for one in json.loads(capsys.readouterr().out) if one["type"] == "user_message"]
         (image,) = message["images"]
         assert (tmp_path / "out" / f"{image['sha256']}.png").read_bytes() == PICTURE
-        runtime = open_runtime(tmp_path / "here", {}, {})
+        runtime = open_workspace(tmp_path / "here", {}, {})
         with runtime.database.transaction() as connection:
             connection.execute("DELETE FROM blobs")
         runtime.close()

@@ -21,7 +21,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def fill(on: Bench) -> str:
     """Another agent has staged a file of 30 lines; the proposal's id."""
-    draft = on.runtime.service.draft("")
+    draft = on.runtime.service.new_draft("")
     draft.write("full.txt", "".join(f"line {number}\n" for number in range(30)))
     return on.runtime.service.stage(draft, "").id
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from app.llm.values.types import Completed, Endpoint, Payload, ReceivedCall, Str
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import open_session
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
@@ -65,7 +65,7 @@ class Model:
 
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
-    ) -> AsyncIterator[StreamUpdate]:
+    ) -> AsyncGenerator[StreamUpdate]:
         self._out += 1
         self.requests += 1
         assert self._out == 1, "two requests at once"
@@ -83,6 +83,9 @@ class Model:
     async def open_isolated(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
+
+    async def find_price(self) -> None:
+        """None is known."""
 
     def with_options(self, model: str, effort: str) -> "Model":
         """There is but one."""
@@ -120,7 +123,7 @@ def runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenWorkspace]
     (folder / "ws").mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SIGNOFF_HOME", str(folder / "home"))
-        opened = open_runtime(folder / "ws", {}, {})
+        opened = open_workspace(folder / "ws", {}, {})
         yield opened
         opened.close()
 

@@ -110,15 +110,15 @@ class CodeEditor(TextArea):
     @property
     def mode(self) -> str:
         """Return the mode of vim's keys for the status line; empty without vim."""
-        return self._vim.told if self._vim is not None and not self.read_only else ""
+        return self._vim.mode_label if self._vim is not None and not self.read_only else ""
 
     def take_escape(self) -> bool:
         """Let vim's keys handle Escape; return whether they did."""
-        return self._vim is not None and self._vim.take(events.Key("escape", None))
+        return self._vim is not None and self._vim.handle_key(events.Key("escape", None))
 
     def on_key(self, event: events.Key) -> None:
         """Offer a key to vim's keys first."""
-        if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.take(event):
+        if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.handle_key(event):
             event.stop()
             event.prevent_default()
 
@@ -211,7 +211,7 @@ class ConflictEditor(CodeEditor):
     """
 
     def __init__(self, conflict: FileConflict) -> None:
-        super().__init__(conflict.text(), conflict.path)
+        super().__init__(conflict.text_with_choices(), conflict.path)
         self.show_line_numbers = False
         self.read_only = True
         self.highlight_cursor_line = False
@@ -227,7 +227,7 @@ class ConflictEditor(CodeEditor):
     def show_conflict(self, conflict: FileConflict) -> None:
         """Show another conflict file."""
         self._conflict = conflict
-        self.source = conflict.text()
+        self.source = conflict.text_with_choices()
 
     @property
     def blocks(self) -> list[MarkedBlock]:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
-from app.review.hunk_lines import lines_of, text_of
+from app.review.hunk_lines import hunk_line_numbers, side_text
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
-from widgets.diff.display_cells import widest
+from widgets.diff.display_cells import widest_line
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
 from widgets.diff.render_context import RenderContext
@@ -72,7 +72,7 @@ class DiffModel:
         self._numbers = {
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
         }
-        self.shape = self.shape.renumbered(self._numbers)
+        self.shape = self.shape.renumber_files(self._numbers)
         self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
         self.spaces = None
         self.message, self.plain_text = "", False
@@ -82,7 +82,9 @@ class DiffModel:
         self.scene = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
-            syntax=SyntaxTokens(lambda file: shown[file].change.path, lambda file, side: text_of(shown[file], side)),
+            syntax=SyntaxTokens(
+                lambda file: shown[file].change.path, lambda file, side: side_text(shown[file], side)
+            ),
             digits=max(3, len(str(longest))),
             left_out=self.scene.left_out,
             undecided=not versions and proposal.state in _UNDECIDED,
@@ -93,7 +95,7 @@ class DiffModel:
 
     def fold_generated(self) -> None:
         """Fold files that nobody writes by hand, unless there are no others."""
-        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.stands_last)
+        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
         if len(last) < len(self.diffs):
             self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
 
@@ -102,9 +104,9 @@ class DiffModel:
         self.proposal, self.diffs, self.versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
         self._top, self.notes = (), tuple(plain_text or ())
-        self.forget()
+        self.forget_view_state()
 
-    def forget(self) -> None:
+    def forget_view_state(self) -> None:
         """Forget folds and position of the previous change."""
         self.comments = ()
         self.shape = DiffShape()
@@ -124,14 +126,14 @@ class DiffModel:
         if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
             return row
         for number, hunk in enumerate(self.diffs[row.file].change.hunks):
-            if row.newest.line in lines_of(hunk, row.newest.side):
+            if row.newest.line in hunk_line_numbers(hunk, row.newest.side):
                 return row._replace(hunk=number)
         return row
 
     def long_lines(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
-        left_out = any(self.scene.kept(row, side, line) for _, side, line in lines)
+        left_out = any(self.scene.shown_spans(row, side, line) for _, side, line in lines)
         return lines if left_out or lines & self.shape.lines else frozenset()
 
     # Layout
@@ -165,7 +167,7 @@ class DiffModel:
         # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
         self.rows.grow(lines=2 * size.height)
         self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE)
-        number = 0 if row is None else self.rows.locate(row) or 0
+        number = 0 if row is None else self.rows.find_equal_row(row) or 0
         if row is not None and self.rows.rows:
             self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
         return number
@@ -175,12 +177,12 @@ class DiffModel:
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in AT_HEAD]
-        return self.spaces.but(self.diffs, self.shape.spaces, remarked)
+        return self.spaces.excluding(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
         parts = self.left_out.parts.get((line.file, hunk))
-        return parts is not None and not any(line.line in lines_of(part, line.side) for part in parts)
+        return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)
 
     def first_hunk(self) -> int:
         """Return the first row of the first hunk; 0 without hunks."""
@@ -200,9 +202,11 @@ class DiffModel:
             self._widest = 0
         if not self.wrap:
             first = self.rows.segments_between(0, _LINES_AT_ONCE)
-            self.note_width(widest(self.diffs, (piece.cut(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)))
+            self.record_width(
+                widest_line(self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first))
+            )
 
-    def note_width(self, cells: int) -> None:
+    def record_width(self, cells: int) -> None:
         """Record the width of a line of source, in cells."""
         self._widest = max(self._widest, cells)
 

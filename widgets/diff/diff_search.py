@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
-from app.review.hunk_lines import Side, text_of
+from app.review.hunk_lines import Side, side_text
 from widgets.diff.code_painter import find_occurrences
 from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_model import DiffModel
@@ -155,7 +155,7 @@ def find_matches(
 def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
     """Occurrences on the found lines."""
     return sum(
-        len(find_occurrences(text_of(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found
+        len(find_occurrences(side_text(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found
     )
 
 

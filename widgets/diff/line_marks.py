@@ -10,17 +10,17 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.text.line_comparison import (
     are_similar,
     changed_words,
-    equal_ends,
-    only_space_differs,
+    common_ends,
+    differ_only_in_space,
+    is_paired_in_order,
     pair_lines,
-    pairs_in_order,
 )
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.found_reasons import uncovered_lines
-from app.review.hunk_lines import HunkRange, Side, lines_of, text_of, texts_of
+from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
-from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
+from widgets.diff.display_cells import DisplayText, Span, Spans, cache_recent
 
 Moved = Mapping[SourceLine, SourceLine]
 """Each moved line, and the one that it was or has become."""
@@ -66,7 +66,7 @@ class _Run(NamedTuple):
         )
 
 
-def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
+def find_moved_lines(diffs: Sequence[FileDiff]) -> Moved:
     """The moved lines of a change; of a large one they are looked for in a thread."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if len(removed) + len(added) > _MOST_LINES:
@@ -100,7 +100,8 @@ def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
             found += (
-                _Changed(SourceLine(file, side, line), lines[line].strip(), number) for line in lines_of(hunk, side)
+                _Changed(SourceLine(file, side, line), lines[line].strip(), number)
+                for line in hunk_line_numbers(hunk, side)
             )
     return found
 
@@ -250,11 +251,11 @@ class LineMarks:
             self._parts = parts
             self._partners.clear()
 
-    def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
+    def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and pairs_in_order(edit.old_count, edit.new_count):
-            here, there = lines_of(edit, side), lines_of(edit, "new" if side == "old" else "old")
+        if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
+            here, there = hunk_line_numbers(edit, side), hunk_line_numbers(edit, "new" if side == "old" else "old")
             at = line - here.start
             return there[at] if at < len(there) else None
         key = (file, hunk)
@@ -265,15 +266,15 @@ class LineMarks:
     def _aligned(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
         partners: dict[tuple[Side, int], int] = {}
         for part in parts:
-            for old, new in pair_lines(*texts_of(self._diffs[file], part)):
+            for old, new in pair_lines(*hunk_texts(self._diffs[file], part)):
                 if old is not None and new is not None:
                     partners["old", part.old_start + old] = part.new_start + new
                     partners["new", part.new_start + new] = part.old_start + old
         return partners
 
-    def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
+    def changed_words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
         """The changed characters of a line, and whether only whitespace differs."""
-        other = self.partner(file, hunk, side, line)
+        other = self.paired_line(file, hunk, side, line)
         if other is None:
             return (), False
         diff = self._diffs[file]
@@ -290,10 +291,10 @@ class LineMarks:
         return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
 
     def _text(self, line: SourceLine) -> str:
-        return text_of(self._diffs[line.file], line.side)[line.line]
+        return side_text(self._diffs[line.file], line.side)[line.line]
 
 
-@remembered(2048)
+@cache_recent(2048)
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 
@@ -301,7 +302,7 @@ def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """
     if max(len(old), len(new)) > _LONGEST_LINE:
         return *_between(old, new), False
-    spaces = only_space_differs(old, new)
+    spaces = differ_only_in_space(old, new)
     before, after = changed_words(old, new)
     if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
         return (), (), False
@@ -316,7 +317,7 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the ranges between the common start and the common end."""
-    head, tail = equal_ends(old, new)
+    head, tail = common_ends(old, new)
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 
@@ -330,17 +331,17 @@ def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> li
     They are stretches of the drawn text that overlap the given range: only the visible part is examined, so that a
     line of any length costs the same.
     """
-    start, end = shown.source(first), shown.source(last)
+    start, end = shown.source_index(first), shown.source_index(last)
     if line[start:end].isascii() and line[start:end].isprintable():
         return []
     found: list[Span] = []
     for match in _NOT_PLAIN.finditer(line, start, end):
-        at = shown.drawn(match.start())
+        at = shown.drawn_index(match.start())
         if shown.text[at] != match[0]:
             found.append((at, at + 1))
     low = max(0, start - _LONGEST_WORD)
     found += (
-        (shown.drawn(low + begin), shown.drawn(low + stop))
+        (shown.drawn_index(low + begin), shown.drawn_index(low + stop))
         for begin, stop in find_lookalikes(line[low : end + _LONGEST_WORD])
     )
     return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

@@ -9,7 +9,7 @@ from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.found_reasons import has_found_reason, with_found_reasons
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import pending_among
+from app.review.unfinished_review import filter_pending
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.evidence_words import placed_evidence
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
@@ -37,8 +37,8 @@ def written_versions(changes: Sequence[FileChange]) -> Written:
 
 def _decided_more(before: Proposal, now: Proposal) -> bool:
     """Whether hunks that waited are decided now, while others wait."""
-    waited = {hunk.id for hunk in pending_among(before.hunks)}
-    waits = {hunk.id for hunk in pending_among(now.hunks)}
+    waited = {hunk.id for hunk in filter_pending(before.hunks)}
+    waits = {hunk.id for hunk in filter_pending(now.hunks)}
     return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
 
 
@@ -85,7 +85,7 @@ class PreviewController:
         if proposal is not None and proposal != self._diffs_of:
             self._host.post_message(DiffsWanted(proposal.id))
 
-    def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
         proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
@@ -118,7 +118,7 @@ class PreviewController:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
-    def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal

@@ -7,7 +7,7 @@ from textual.message import Message
 
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
-from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment
 from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
 from app.tools.base.contract import ConfirmationAnswer
@@ -95,11 +95,11 @@ class Edit(Message):
 
 @dataclass
 class TakeLines(Message):
-    """Take single lines of a proposal in or out: cut the hunks that they are of, and answer with `take_parts`."""
+    """Take single lines of a proposal in or out: cut their hunks, and answer with `select_split_parts`."""
 
     proposal_id: str
     revision: int
-    lines: LineNumbers
+    lines: SelectedLines
     whole: frozenset[str]
     """Ids of hunks of which all lines were picked."""
 
@@ -207,6 +207,13 @@ class ReproductionWanted(Message):
 @dataclass
 class CheckOutputWanted(Message):
     """Show the output of a proposal's checks."""
+
+    proposal_id: str
+
+
+@dataclass
+class ReadsWanted(Message):
+    """Show what the model had read before it wrote a proposal."""
 
     proposal_id: str
 

@@ -10,10 +10,10 @@ from app.images.mentions import Mention
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.risk.change_summary import author_summary, computed_summary, summary_clauses
 from app.proposals.values.models import FileDiff, Proposal
-from app.review.hunk_lines import text_of
+from app.review.hunk_lines import side_text
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import Remark, ReviewFeedback, with_quote
-from app.review.verdicts import can_be_asked_anew
+from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
+from app.review.verdicts import can_ask_model_again
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation
 from widgets.chat.composer_field import DroppedImages
@@ -37,13 +37,13 @@ AUTHORS_WORDS = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
-def comments_in_diffs(remarks: Iterable[Remark], diffs: Sequence[FileDiff]) -> list[Comment]:
+def comments_in_diffs(remarks: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
     for remark in remarks:
         file = files.get(remark.path)
-        if file is not None and remark.line < len(text_of(diffs[file], remark.side)):
+        if file is not None and remark.line < len(side_text(diffs[file], remark.side)):
             found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
@@ -98,7 +98,7 @@ class FeedbackField(WritingField):
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
-    def open_for(self, proposal: Proposal, remarks: Sequence[Remark], draft: str) -> None:
+    def open_for(self, proposal: Proposal, remarks: Sequence[DraftComment], draft: str) -> None:
         """Ask for feedback on a proposal."""
         title = Content.assemble(
             f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
@@ -113,7 +113,7 @@ class FeedbackField(WritingField):
             context.append(Content(f"and {plural(len(remarks) - _LISTED, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
-        if can_be_asked_anew(proposal):
+        if can_ask_model_again(proposal):
             context.append(
                 safe_content(f"Why it is stale is sent: {proposal.reason}. A text of your own is optional.")
             )
@@ -143,7 +143,7 @@ class ReviewWriting:
         self.dropped = DroppedImages()
         """The images that were dropped on the terminal while the user wrote here."""
 
-    def open(self) -> bool:
+    def open_feedback_field(self) -> bool:
         """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
         draft = self._state.unsaid.drafts.get(key, "")
@@ -153,30 +153,30 @@ class ReviewWriting:
             self._field.open_for(proposal, self._state.unsaid.remarks.get(key, ()), draft)
         return self._field.is_open
 
-    def keep(self, key: str) -> None:
+    def save_text(self, key: str) -> None:
         """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
             self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
 
-    def put_aside(self, key: str, text: str) -> None:
+    def save_draft(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
         self._state.unsaid.keep_feedback(key, text)
-        self.keep(key)
+        self.save_text(key)
 
-    def comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
+    def take_comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
         """Take a comment on a line; `diffs` are those of the shown proposal."""
         proposal = self._state.get(event.proposal)
         if proposal is None:
             self._hand_on(event.text if event.saved else "")
             return
-        remark = Remark(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
+        remark = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
-            remark = with_quote(remark, diffs)
+            remark = add_quote(remark, diffs)
         self._state.unsaid.set_comment(proposal, remark)
-        self.keep(proposal.id)
-        self.strand()
+        self.save_text(proposal.id)
+        self.release_orphaned()
 
-    def take(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
+    def take_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
         words = (
@@ -195,30 +195,30 @@ class ReviewWriting:
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.mentions("\n".join(own))
 
-    def said(self, key: str, words: ReviewFeedback) -> None:
+    def clear_sent(self, key: str, words: ReviewFeedback) -> None:
         """The words are in the log now."""
         self._state.unsaid.mark_sent(key, words)
-        self.keep(key)
+        self.save_text(key)
 
-    def give_back(self, key: str, words: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
         """Restore the words of a failed decision, which were not sent."""
         self._state.unsaid.restore(key, words)
-        self.keep(key)
+        self.save_text(key)
 
-    def strand(self) -> None:
+    def release_orphaned(self) -> None:
         """Release feedback on proposals that no longer wait, unless it is being edited."""
         unsaid = self._state.unsaid
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
             if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
                 self._hand_on(unsaid.take_feedback(proposal).text)
-                self.keep(key)
+                self.save_text(key)
 
-    def end(self, key: str) -> None:
+    def close_field(self, key: str) -> None:
         """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
-        self.strand()
+        self.release_orphaned()
 
     def end_permission(self, key: str) -> None:
         """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""

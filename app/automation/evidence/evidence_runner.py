@@ -206,7 +206,7 @@ class EvidenceRunner:
         proposal = await asyncio.to_thread(self._service.get, found.proposal)
         if proposal.revision != found.revision:
             return False
-        tree = await asyncio.to_thread(self._service.tree_with, found.proposal, found.chosen)
+        tree = await asyncio.to_thread(self._service.overlay_with_hunks, found.proposal, found.chosen)
         return (await self._read(tree)).id == found.tree
 
     def _prepare(
@@ -214,7 +214,7 @@ class EvidenceRunner:
     ) -> _Search:
         proposal = self._service.get(proposal_id)
         choice = choose_files(proposal, chosen)
-        diffs = self._service.diffs(proposal_id)
+        diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
         found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)
         search = _Search(proposal, check, diffs, choice.hunks, choice.paths, plan, seconds, tell, found)
@@ -235,7 +235,9 @@ class EvidenceRunner:
             whole = whole.union(each)
         if changed and whole.names is not None:
             whole = replace(whole.union(_changed_files(search.check, changed)), words=whole.words)
-        tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, search.hunks | search.whole)
+        tree = await asyncio.to_thread(
+            self._service.overlay_with_hunks, search.proposal.id, search.hunks | search.whole
+        )
         baseline = await self._run(search, whole, tree)
         if baseline.broken and not baseline.test_count and (files := whole.as_files()) is not None:
             # A test that was recorded may be gone: then the runner takes none of the names.
@@ -267,7 +269,7 @@ class EvidenceRunner:
         selection = _changed_files(search.check, _files_of(changed))
         tests = {hunk.id for each in search.diffs for hunk in each.change.hunks if hunk.id in search.hunks - code}
         tests |= {path for path in search.whole if is_test(path)}
-        tree = await asyncio.to_thread(self._service.tree_with, search.proposal.id, tests)
+        tree = await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, tests)
         outcome = await self._run(search, selection, tree)
         new = outcome.new_failures(search.baseline)
         again = await self._repeat(search, selection, tree, new) if new else ()
@@ -327,7 +329,7 @@ class EvidenceRunner:
 
     async def _without(self, search: _Search, out: Collection[str]) -> Pending:
         chosen = (search.hunks - frozenset(out)) | search.whole
-        return await asyncio.to_thread(self._service.tree_with, search.proposal.id, chosen)
+        return await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, chosen)
 
     def _mark_rest(self, search: _Search, reason: str) -> None:
         """Mark hunks without a verdict as not run."""

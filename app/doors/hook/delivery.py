@@ -13,7 +13,7 @@ from app.doors.agent_decisions import read_decision_status, report_proposal, wai
 from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.workspace_recovery import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn
 
@@ -83,7 +83,7 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
 
 @contextmanager
 def _open(root: Path) -> Iterator[OpenWorkspace]:
-    runtime = open_runtime(root)
+    runtime = open_workspace(root)
     try:
         yield runtime
     finally:

@@ -296,7 +296,7 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     if call.event in BEFORE_PROMPT:
         door.captured.reopen_unnamed_turn(call.agent, call.session)
         return NONE
-    turn = door.captured.turn(call.agent, call.session, call.prompt)
+    turn = door.captured.latest_turn(call.agent, call.session, call.prompt)
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed

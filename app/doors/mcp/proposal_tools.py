@@ -35,14 +35,14 @@ from app.proposals.values.models import EditReport, HunkState, Proposal, Proposa
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.runtime.workspace_recovery import recover_and_report
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.workspace_recovery import finish_and_report
 from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.tools.base.contract import ToolError, escape_surrogates
 from app.tools.base.schemas import parse_arguments
-from app.tools.base.targets import refusals_as_tool_errors, resolve_path, secrets_among, staged_result
+from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
@@ -129,9 +129,9 @@ def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
         except (OSError, WorkspaceError):
             continue
         document = Document(data)
-        if document.binary or secret_reason(change.path, data):
+        if document.is_binary or secret_reason(change.path, data):
             continue
-        texts = document.texts
+        texts = document.line_texts
         if sum(len(text) + 1 for text in texts) > room:
             parts.append(f"{change.path} has {plural(len(texts), 'line')} now; read what you need of it.")
             continue
@@ -211,9 +211,9 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
             raise ToolError(
                 f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
             )
-        paths = [runtime.workspace.locate(path) for path in patch.paths]
+        paths = [runtime.workspace.normalize_path(path) for path in patch.paths]
     with _explained(runtime, draft, *paths):
-        return draft.patch(patch).text
+        return draft.apply_patch(patch).text
 
 
 def _change(
@@ -248,8 +248,8 @@ def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[No
     except ToolError as error:
         if not isinstance(error.__cause__, EditRefused):
             raise
-        fresh = runtime.service.draft("")
-        if secrets := secrets_among(runtime.workspace, fresh, paths):
+        fresh = runtime.service.new_draft("")
+        if secrets := find_secrets_among(runtime.workspace, fresh, paths):
             path, reason = secrets[0]
             raise ToolError(
                 f"Nothing was staged: the change does not fit {path}. It looks like a secret ({reason}), so nothing "
@@ -278,9 +278,9 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     after = Document(file.content)
     changes = diff_lines(raw_lines(disk), raw_lines(file.content))
     numbers = [number for change in changes for number in range(change.new_start, change.new_end)]
-    if after.binary or not numbers:
+    if after.is_binary or not numbers:
         return note
-    lines = [f"{number + 1:>6}|{after.texts[number]}" for number in numbers[:_PENDING_LINES]]
+    lines = [f"{number + 1:>6}|{after.line_texts[number]}" for number in numbers[:_PENDING_LINES]]
     if len(numbers) > _PENDING_LINES:
         lines.append(f"and {plural(len(numbers) - _PENDING_LINES, 'more line')}")
     return "\n".join([f"{note} With them it reads:", *lines])
@@ -374,9 +374,9 @@ class ProposalTools:
     def _open(self) -> OpenWorkspace:
         with self._opening:
             if self._runtime is None:
-                runtime = open_runtime(self._root)
+                runtime = open_workspace(self._root)
                 try:
-                    recover_and_report(runtime, self._say)
+                    finish_and_report(runtime, self._say)
                 except BaseException:
                     runtime.close()
                     raise
@@ -409,7 +409,7 @@ class ProposalTools:
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
         )
         wait_until_read(
-            runtime.reading, runtime.signal, runtime.most_unread(), min(PROGRESS_SECONDS, left), running.stop
+            runtime.reading_store, runtime.signal, runtime.unread_limit(), min(PROGRESS_SECONDS, left), running.stop
         )
 
     def _propose_once(
@@ -425,7 +425,7 @@ class ProposalTools:
         with self._staging:
             if running.cancelled:
                 return _ToolAnswer("Nothing was staged: the call was cancelled.", failed=True)
-            turns = runtime.captured.turns_of_session(caller.agent, caller.session)
+            turns = runtime.captured_edits.turns_of_session(caller.agent, caller.session)
             if turns:
                 if words := self._unread_words(runtime, turns, running):
                     return _ToolAnswer(words, failed=True)
@@ -437,7 +437,7 @@ class ProposalTools:
                 return _ToolAnswer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)
-            runtime.captured.add_turn(
+            runtime.captured_edits.add_turn(
                 AgentTurn(caller.agent, caller.session, caller.turn, model=caller.model, proposal=proposal.id)
             )
         report = EditReport(tuple(change.stat for change in proposal.files), notes, "")
@@ -480,7 +480,7 @@ class ProposalTools:
         caller: McpCaller,
         own: Sequence[str],
     ) -> tuple[Proposal, str]:
-        draft = runtime.service.draft("")
+        draft = runtime.service.new_draft("")
         draft.origin = Origin(
             kind=OriginKind.AGENT,
             agent=caller.agent,
@@ -524,9 +524,9 @@ class ProposalTools:
     def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
         text, number = report_proposal(runtime, name)
-        turn = runtime.captured.turn_of_proposal(name)
+        turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
-            runtime.captured.mark_reported(name, number)
+            runtime.captured_edits.mark_reported(name, number)
         if read_decision_status(runtime.database, runtime.name, name).is_plain_denial:
             text = f"{text}\n\n{_NO_REASON}"
         elif advice := repeated_denials_note(self._denials_in_row(runtime, turn), asks_by_tool=False):
@@ -534,7 +534,7 @@ class ProposalTools:
         return text
 
     def _denials_in_row(self, runtime: OpenWorkspace, turn: AgentTurn | None) -> int:
-        turns = runtime.captured.turns_of_session(turn.agent, turn.session) if turn is not None else []
+        turns = runtime.captured_edits.turns_of_session(turn.agent, turn.session) if turn is not None else []
         states = (runtime.service.get(each.proposal).state for each in reversed(turns))
         return len([*takewhile(lambda state: state is ProposalState.DENIED, states)])
 
@@ -543,13 +543,13 @@ class ProposalTools:
         wanted = arguments.proposal
         if not wanted:
             # Some agents take a session up again under another id.
-            captured = runtime.captured
+            captured = runtime.captured_edits
             turns = captured.turns_of_session(caller.agent, caller.session) or captured.turns_of_agent(caller.agent)
             if not turns:
                 raise ToolError("You have proposed nothing yet. Give the id of a proposal as `proposal`, such as P7.")
             wanted = turns[-1].proposal
         name = runtime.service.get(wanted).id
-        turn = runtime.captured.turn_of_proposal(name)
+        turn = runtime.captured_edits.turn_of_proposal(name)
         reported = turn.reported if turn is not None else 0
         status = read_decision_status(runtime.database, runtime.name, name, reported)
         if arguments.wait_seconds and not status.is_decided:
@@ -565,6 +565,6 @@ class ProposalTools:
 
 def _pending_text(runtime: OpenWorkspace, name: str) -> str:
     """The text for a proposal that is still pending."""
-    if runtime.service.get(name).written_in_part:
+    if runtime.service.get(name).is_written_in_part:
         return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
     return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from enum import StrEnum
 
-from app.proposals.decide.patch_export import file_diff
+from app.proposals.decide.patch_export import make_file_diff
 from app.proposals.overlay.file_changes import make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.diff import diff_lines
@@ -14,7 +14,7 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.proposals.values.proposal_store import ProposalStore
 
 
-def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
+def diff_with_predecessor(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
     """Return the files in which a proposal and its predecessor differ.
 
     A file that only one of the two touches is compared with what the workspace held for the other.
@@ -36,7 +36,7 @@ def version_diffs(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
         change = make_change(contents, path, before, after, next_number=number)
         changes.append(change)
         number = max(number, next_hunk_number([change]))
-    return [file_diff(contents, change) for change in changes]
+    return [make_file_diff(contents, change) for change in changes]
 
 
 def _paths(proposal: Proposal) -> list[str]:
@@ -110,7 +110,7 @@ def _change(proposal: Proposal, path: str) -> FileChange | None:
 
 def _texts(contents: Contents, version: FileVersion | None) -> Sequence[str]:
     document = Document(contents.get(version))
-    return () if document.binary else document.texts
+    return () if document.is_binary else document.line_texts
 
 
 def _is_quoted(text: str, comment: LineComment) -> bool:

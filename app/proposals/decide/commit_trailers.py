@@ -12,7 +12,7 @@ from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
-from app.sandbox.environment import holds_secret
+from app.sandbox.environment import is_secret_variable
 
 _SECONDS = 60.0
 """How long git and the hooks of the repository may take."""
@@ -72,7 +72,7 @@ def _git(root: Path, *arguments: str) -> str:
     """Git's output; paths are taken as they are, not as patterns."""
     # The repository's hooks run, as the user wants it, but learn no key that was meant for signoff.
     environment = {
-        name: value for name, value in os.environ.items() if name in _FOR_HOOKS or not holds_secret(name, value)
+        name: value for name, value in os.environ.items() if name in _FOR_HOOKS or not is_secret_variable(name, value)
     }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
@@ -113,9 +113,9 @@ _AGENTS = {
 }
 
 
-def entry_trailers(entry: DecisionRecordEntry) -> list[str]:
+def make_trailers(entry: DecisionRecordEntry) -> list[str]:
     """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
-    hunks, assisted = entry.hunks, assistant_name(entry.origin)
+    hunks, assisted = entry.hunks, assistant_and_model(entry.origin)
     facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
     what = f" ({', '.join(facts)})" if facts else ""
@@ -123,7 +123,7 @@ def entry_trailers(entry: DecisionRecordEntry) -> list[str]:
     return [*said, f"Reviewed-in: signoff {entry.proposal}{what}"]
 
 
-def assistant_name(origin: Origin) -> tuple[str, str] | None:
+def assistant_and_model(origin: Origin) -> tuple[str, str] | None:
     """Return agent and model of an origin; None where it was a person."""
     match origin.kind:
         case OriginKind.MODEL | OriginKind.COMMAND:
@@ -158,7 +158,7 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
     wanted = blob
     for entry in reversed(entries):
         found = next((file for file in entry.files if file.path == path), None)
-        if entry.writes and found is not None and found.result == wanted != found.base:
+        if entry.has_written and found is not None and found.result == wanted != found.base:
             steps.insert(0, FileDecision(entry, found))
             wanted = found.base
     return steps

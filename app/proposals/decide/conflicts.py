@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.proposals.journal.journal import fold_name
+from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.locate.carry_over import encode_content
-from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
+from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.overlay.overlay import Contents, Overlay, same_version
-from app.proposals.risk.risk_reasons import with_reasons
+from app.proposals.risk.risk_reasons import add_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import BOM, Document, decode, split_text
-from app.proposals.text.file_warnings import size_words
+from app.proposals.text.document import BOM, Document, decode_utf8, split_text
+from app.proposals.text.file_warnings import format_size
 from app.proposals.text.merge import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import is_undecided
@@ -33,7 +33,7 @@ def replace_result_text(contents: Contents, proposal: Proposal, path: str, text:
         EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
     """
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
-    if change is None or change.result is None or change.binary or change.links:
+    if change is None or change.result is None or change.binary or change.involves_link:
         raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
     if change.on_disk:
         raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
@@ -49,10 +49,10 @@ def replace_result_text(contents: Contents, proposal: Proposal, path: str, text:
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )
-    edited = compare_again(contents, edited, next_number=next_hunk_number(proposal.files))
+    edited = recompute_hunks(contents, edited, next_number=next_hunk_number(proposal.files))
     files = tuple(edited if each is change else each for each in proposal.files)
     after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return with_reasons(contents, after) if proposal.order else after
+    return add_reasons(contents, after) if proposal.order else after
 
 
 _MARKER = 7
@@ -133,7 +133,7 @@ class FileConflict:
         """The conflicts, in order."""
         return tuple(part for part in self.parts if isinstance(part, ConflictRegion))
 
-    def text(self, choices: Sequence[ConflictSide | None] = ()) -> str:
+    def text_with_choices(self, choices: Sequence[ConflictSide | None] = ()) -> str:
         """The text with a choice for each region; one without is left between markers."""
         markers = self._markers()
         lines: list[str] = []
@@ -173,7 +173,7 @@ class FileConflict:
                 start = base = proposed = -1
         return found
 
-    def stray_marker(self, text: str) -> int:
+    def find_stray_marker(self, text: str) -> int:
         """The first line, from 0, that is a marker; -1 if there is none. The one in the middle counts with others."""
         first, second, _, last = self._markers()
         return next((at for at, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
@@ -284,7 +284,7 @@ def resolve_conflict(
     others = [each for each in proposal.files if is_undecided(each) and each is not change]
     if left_as_it_is and all(each.already_applied for each in others):
         raise EditRejected(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
-    overlay.keep(sides.source)
+    overlay.keep_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
     facts = {
         "old_path": old_path,
@@ -297,16 +297,16 @@ def resolve_conflict(
         "rebased": False,
         "conflicts": (),
         "already_applied": left_as_it_is,
-        "stacked_on": overlay.pending_at(sides.source),
+        "stacked_on": overlay.pending_proposals_at(sides.source),
     }
-    after = compare_again(
+    after = recompute_hunks(
         overlay.contents, change.model_copy(update=facts), next_number=next_hunk_number(proposal.files)
     )
     if after == change:
         return proposal
     files = tuple(after if each is change else each for each in proposal.files)
     proposal = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return with_reasons(overlay.contents, proposal) if proposal.order else proposal
+    return add_reasons(overlay.contents, proposal) if proposal.order else proposal
 
 
 def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
@@ -362,9 +362,9 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
     if moves and current is None:
         # Somebody has moved it, or it is gone: the proposal is about its new place alone.
         moves, current = False, target
-    elif moves and fold_name(change.old_path) != fold_name(path) and target is not None:
+    elif moves and fold_case_and_form(change.old_path) != fold_case_and_form(path) and target is not None:
         raise EditRejected(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
-    if current is None and (obstacle := overlay.obstacle(path, removed_paths(proposal))):
+    if current is None and (obstacle := overlay.creation_obstacle(path, removed_paths(proposal))):
         raise EditRejected(f"{path} can't be made: {obstacle}; move that away, or deny this.")
     return _Sides(change, change.origin_base, current, change.origin_result, moves)
 
@@ -377,7 +377,7 @@ def _conflict(
     base, proposed = Document(contents.get(sides.base)), Document(contents.get(sides.proposed))
     texts = _as_text(sides.base, base), _as_text(current, disk), _as_text(sides.proposed, proposed)
     mergeable = None not in texts[1:] and (sides.base is None or texts[0] is not None)
-    below = overlay.pending_at(sides.source)
+    below = overlay.pending_proposals_at(sides.source)
     where = f"with {', '.join(below)}, still pending" if below else "on disk now"
     labels = SideLabels(where, "before", f"proposed in {proposal.id}")
     if unsaved is not None:
@@ -393,20 +393,20 @@ def _conflict(
         )
         region = ConflictRegion(1, *(each or () for each in texts))
         parts: tuple[tuple[str, ...] | ConflictRegion, ...] = (region,)
-        ends = unsaved.text.endswith("\n") if unsaved else proposed.final_newline
+        ends = unsaved.text.endswith("\n") if unsaved else proposed.has_final_newline
         return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, True, labels, others)
     old, ours, theirs = (each or () for each in texts)
     known = sides.base is not None or unsaved is not None
     parts = tuple(_merged_parts(old, ours, theirs) if known else _differing_parts(ours, theirs))
-    was = (unsaved.over.endswith("\n") or not unsaved.over) if unsaved else base.final_newline
-    wanted = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.final_newline
-    ends = wanted if known and was == disk.final_newline else disk.final_newline
+    was = (unsaved.over.endswith("\n") or not unsaved.over) if unsaved else base.has_final_newline
+    wanted = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.has_final_newline
+    ends = wanted if known and was == disk.has_final_newline else disk.has_final_newline
     return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, False, labels, others)
 
 
 def _as_text(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:
     """The lines of a version; None if there is none, or it is no text."""
-    return None if version is None or version.is_link or document.binary else document.texts
+    return None if version is None or version.is_link or document.is_binary else document.line_texts
 
 
 def _lines_of(text: str) -> tuple[str, ...]:
@@ -419,9 +419,9 @@ def _kind_words(version: FileVersion | None, document: Document) -> str:
     if version is None:
         return "no file"
     if version.is_link:
-        return f"a symbolic link to {' '.join(decode(document.data).split())}"
-    kind = "binary" if document.binary else document.encoding if document.is_utf16 else "text"
-    return f"{kind}, {size_words(version.size)}"
+        return f"a symbolic link to {' '.join(decode_utf8(document.data).split())}"
+    kind = "binary" if document.is_binary else document.encoding if document.is_utf16 else "text"
+    return f"{kind}, {format_size(version.size)}"
 
 
 def _merged_parts(
@@ -473,10 +473,10 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
 
 def _restyled(base: Document, disk: Document, proposed: Document) -> Document:
     """The file on disk with the line endings and the byte order mark of the proposal, if only that changed them."""
-    if disk.is_utf16 or proposed.is_utf16 or disk.binary or proposed.binary or not disk.data:
+    if disk.is_utf16 or proposed.is_utf16 or disk.is_binary or proposed.is_binary or not disk.data:
         return disk
-    mark = proposed.mark if base.mark == disk.mark else disk.mark
-    bodies = disk.bodies
+    mark = proposed.byte_order_mark if base.byte_order_mark == disk.byte_order_mark else disk.byte_order_mark
+    bodies = disk.lines_without_mark
     if base.eol == disk.eol != proposed.eol and proposed.data:
         endings = disk.endings
         bodies = tuple(

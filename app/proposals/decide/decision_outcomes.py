@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
-from app.proposals.overlay.file_changes import compare_again, decide_in_part, file_operation, next_hunk_number
+from app.proposals.overlay.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
 from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import Lines, compose_lines, has_effect, hunk_header, raw_lines, set_states
+from app.proposals.text.hunks import Lines, apply_hunks_to_lines, has_effect, hunk_header, raw_lines, set_states
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.secrets import secret_reason
 
 _CONTEXT = 3
@@ -38,7 +38,7 @@ class ChosenFiles:
     """Whether nothing is left pending after it."""
 
     @property
-    def part(self) -> frozenset[str]:
+    def chosen_hunks(self) -> frozenset[str]:
         """Its hunks, where it is not everything."""
         return frozenset() if self.whole else self.hunks
 
@@ -116,11 +116,11 @@ def decide_each_file(
             change = decide(change, outcome, number)
             number = max(number, next_hunk_number([change]))
         changes.append(change)
-    outcome.proposal = with_decided(proposal, changes)
+    outcome.proposal = replace_changes(proposal, changes)
     return outcome
 
 
-def approve(
+def plan_approval(
     contents: Contents,
     filesystem: Filesystem,
     proposal: Proposal,
@@ -152,7 +152,7 @@ def approve(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = same_version(start, change.base) and same_version(result, change.result)
-            return landed if as_shown else settled_change(contents, landed, hunks, number)
+            return landed if as_shown else close_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
                 "base": chosen,
@@ -163,12 +163,12 @@ def approve(
                 "rebased": False,
             }
         )
-        return decide_in_part(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
+        return decide_hunks(contents, left, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, land)
 
 
-def deny(
+def plan_denial(
     contents: Contents, proposal: Proposal, choice: ChosenFiles, starts: Mapping[str, FileVersion | None]
 ) -> DecisionOutcome:
     """The proposal without the chosen part; nothing is written."""
@@ -186,7 +186,7 @@ def deny(
         hunks = set_states(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-            result = compose_hunks(contents, change, kept)
+            result = apply_hunks(contents, change, kept)
             left = change.model_copy(
                 update={
                     "op": file_operation(change.old_path, change.base, result),
@@ -196,7 +196,7 @@ def deny(
                     "denied": (*change.denied, _denied_part(proposal, change, result, choice)),
                 }
             )
-            return decide_in_part(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
+            return decide_hunks(contents, left, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = change.model_copy(
                 update={
@@ -206,7 +206,7 @@ def deny(
                     "conflicts": (),
                 }
             )
-            return settled_change(contents, landed, hunks, number)
+            return close_change(contents, landed, hunks, number)
         part = _denied_part(proposal, change, change.result, choice)
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
         return change.model_copy(update=update)
@@ -214,7 +214,7 @@ def deny(
     return decide_each_file(proposal, choice, drop)
 
 
-def hunk_facts(
+def describe_hunk_fates(
     contents: Contents, filesystem: Filesystem, before: Proposal, choice: ChosenFiles, landed: Collection[str]
 ) -> tuple[HunkFact, ...]:
     """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
@@ -248,7 +248,7 @@ def hunk_facts(
     return tuple(facts)
 
 
-def with_decided(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+def replace_changes(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
     """Return the proposal with its changes as a decision leaves them."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
@@ -267,7 +267,7 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
 
 def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
     """Return the choices in words: hunks by number, files without hunks by path."""
-    return change.result if choice.covers(change) else compose_hunks(contents, change, choice.hunks)
+    return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
@@ -279,12 +279,12 @@ def _denied_part(
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
-def compose_hunks(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+def apply_hunks(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """Return the base with some of the hunks applied."""
     pending = [hunk for hunk in pending_hunks(change) if has_effect(hunk)]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
-    return contents.add(b"".join(compose_lines(base, result, pending, chosen)), mode)
+    return contents.add(b"".join(apply_hunks_to_lines(base, result, pending, chosen)), mode)
 
 
 def _on_disk(
@@ -325,11 +325,11 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
     ]
 
 
-def path_changes(contents: Contents, transitions: Iterable[Transition]) -> Iterator[PathChange]:
+def to_path_changes(contents: Contents, transitions: Iterable[Transition]) -> Iterator[PathChange]:
     """Yield transitions with all bytes."""
     for one in transitions:
         before, after = (
-            None if version is None else Leaf(contents.get(version), version.mode)
+            None if version is None else FileOrLink(contents.get(version), version.mode)
             for version in (one.before, one.after)
         )
         yield PathChange(one.path, before, after)
@@ -348,15 +348,15 @@ def _stat(
 ) -> FileStat:
     if same_version(base, change.base) and same_version(result, change.result):
         return change.stat
-    counted = compare_again(
+    counted = recompute_hunks(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
     )
     return counted.stat
 
 
-def settled_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+def close_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
     """Return a change with nothing pending, from the file's first content to its present one."""
-    return compare_again(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
+    return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
@@ -370,9 +370,9 @@ def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
 
 def _excerpt(document: Document, start: int, count: int) -> str:
     """The file around a place, numbered; undecodable bytes written out (`\\udce9`), since no record takes them."""
-    if document.binary:
+    if document.is_binary:
         return ""
-    texts = document.texts
+    texts = document.line_texts
     first = max(start - _CONTEXT, 0)
     last = min(start + count + _CONTEXT, len(texts), first + _EXCERPT_LINES)
     excerpt = "\n".join(f"{index + 1}\t{texts[index]}" for index in range(first, last))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
-from app.proposals.text.document import Document, decode, display_pair, encode, split_lines
+from app.proposals.text.document import Document, decode_utf8, display_both, encode_utf8, split_lines
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import Reason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import UnreadablePatch
 from app.proposals.values.record_entries import blob_id
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 
 if TYPE_CHECKING:
     from unidiff.patch import Hunk, PatchedFile
@@ -59,7 +59,7 @@ def render_diff(files: Sequence[PatchFileContent]) -> bytes:
     return b"".join(b"".join(_file_lines(file)) for file in files)
 
 
-def split_kinds(file: PatchFileContent) -> Sequence[PatchFileContent]:
+def split_kind_change(file: PatchFileContent) -> Sequence[PatchFileContent]:
     """Yield the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
@@ -149,7 +149,7 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def _name(path: str) -> bytes:
-    return encode(quote_name(path))
+    return encode_utf8(quote_name(path))
 
 
 def _header(mark: bytes, path: str) -> bytes:
@@ -166,7 +166,7 @@ def _git_mode(mode: int) -> int:
 
 def _is_binary(data: bytes) -> bool:
     document = Document(data)
-    return document.binary or document.is_utf16
+    return document.is_binary or document.is_utf16
 
 
 def _blob(data: bytes | None) -> bytes:
@@ -219,14 +219,14 @@ def check_patch(text: str, files: Sequence[PatchFileContent]) -> None:
             f"The patch has {len(written)} files but reads back as {len(read)}; `show --json` has the same change."
         )
     for file, part in zip(written, read, strict=True):
-        if "".join(_patched(_lines(file.old), part)) != decode(file.new or b""):
+        if "".join(_patched(_lines(file.old), part)) != decode_utf8(file.new or b""):
             raise UnreadablePatch(
                 f"The patch of {file.path} reads back as another; `show --json` has the same change."
             )
 
 
 def _lines(data: bytes | None) -> list[str]:
-    return [decode(line) for line in split_lines(data or b"")]
+    return [decode_utf8(line) for line in split_lines(data or b"")]
 
 
 def _patched(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
@@ -257,24 +257,24 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
     return before, after
 
 
-def as_patch(contents: Contents, proposal: Proposal) -> str:
+def export_patch(contents: Contents, proposal: Proposal) -> str:
     """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
     another reader would make something else of it.
     """
-    files = [part for change in _shown(proposal) for part in split_kinds(_file_content(contents, change))]
-    text = decode(render_diff(files))
+    files = [part for change in _shown(proposal) for part in split_kind_change(_file_content(contents, change))]
+    text = decode_utf8(render_diff(files))
     check_patch(text, files)
     return text
 
 
-def as_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
+def export_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
     """Return the same changes by path with all bytes; a moved file is deleted in one place and new in another."""
     found: list[PathChange] = []
     for change in _shown(proposal):
         before, after = (
-            None if version is None else Leaf(contents.get(version), version.mode)
+            None if version is None else FileOrLink(contents.get(version), version.mode)
             for version in (change.base, change.result)
         )
         if change.old_path:
@@ -284,22 +284,22 @@ def as_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
     return found
 
 
-def file_diff(contents: Contents, change: FileChange, reasons: Iterable[Reason] = ()) -> FileDiff:
+def make_file_diff(contents: Contents, change: FileChange, reasons: Iterable[Reason] = ()) -> FileDiff:
     """Both texts of one file as the review draws them; no lines for a binary one or a link.
 
     Of the reasons, which may be of a whole proposal, it gets its own.
     """
     own = tuple(reason for reason in reasons if reason.path == change.path)
-    if change.binary or change.links:
+    if change.binary or change.involves_link:
         return FileDiff(change=change, old=(), new=(), reasons=own)
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
-    old_lines, new_lines = display_pair(old, new)
+    old_lines, new_lines = display_both(old, new)
     return FileDiff(
         change=change,
         old=old_lines,
         new=new_lines,
-        old_final_newline=old.final_newline,
-        new_final_newline=new.final_newline,
+        old_final_newline=old.has_final_newline,
+        new_final_newline=new.has_final_newline,
         reasons=own,
     )
 
@@ -326,7 +326,7 @@ def _file_content(contents: Contents, change: FileChange) -> PatchFileContent:
 
 def _changes(change: FileChange) -> list[LineChange] | None:
     """The line changes that the hunks of a change are; None for a link, which has none."""
-    if change.links:
+    if change.involves_link:
         return None
     return [
         LineChange(hunk.old_start, hunk.old_start + hunk.old_count, hunk.new_start, hunk.new_start + hunk.new_count)

@@ -15,7 +15,7 @@ from app.proposals.stack.stacking import related_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.path_rules import WorkspaceError
 
 _OTHER_STEP = {
@@ -26,7 +26,7 @@ _OTHER_STEP = {
 _OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
-def is_made_from_disk(draft: Draft, patch: ReadPatch) -> bool:
+def is_already_on_disk(draft: Draft, patch: ReadPatch) -> bool:
     """Return whether the disk has all that the patch makes, judged by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
@@ -34,7 +34,7 @@ def is_made_from_disk(draft: Draft, patch: ReadPatch) -> bool:
     return False
 
 
-def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
+def find_reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
     """Return what a patch changed if it fits the disk exactly in reverse; empty if it does not.
 
     Args:
@@ -42,7 +42,7 @@ def reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
-        draft.patch(ReadPatch(tuple(map(reverse_part, parts))))
+        draft.apply_patch(ReadPatch(tuple(map(reverse_part, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
     held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
@@ -87,16 +87,16 @@ def _in_order(lines: Sequence[ScriptLine]) -> list[ScriptLine]:
 
 
 def _holds(draft: Draft, part: FilePatch) -> bool:
-    found = draft.look(part.path)
+    found = draft.read_bytes_and_mode(part.path)
     return found is not None and is_blob(found[0], part.new_blob)
 
 
-def _leaf(held: DraftFile) -> Leaf | None:
-    return None if held.data is None else Leaf(held.data, held.mode)
+def _leaf(held: DraftFile) -> FileOrLink | None:
+    return None if held.data is None else FileOrLink(held.data, held.mode)
 
 
-def _found(held: DraftFile) -> Leaf | None:
-    return None if held.base_data is None or held.base is None else Leaf(held.base_data, held.base.mode)
+def _found(held: DraftFile) -> FileOrLink | None:
+    return None if held.base_data is None or held.base is None else FileOrLink(held.base_data, held.base.mode)
 
 
 class PatchOnDisk(Exception):
@@ -130,16 +130,16 @@ def stage_patch_text(
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
-    if is_made_from_disk(disk_draft(), patch) and (changes := reversed_changes(disk_draft(), patch)):
+    if is_already_on_disk(disk_draft(), patch) and (changes := find_reversed_changes(disk_draft(), patch)):
         raise PatchOnDisk(changes, patch)
     try:
-        return draft.patch(patch)
+        return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
         if name := find_pending_twin(store, disk_draft(), patch):
             raise PatchRefused(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
-        if changes := reversed_changes(disk_draft(), patch):
+        if changes := find_reversed_changes(disk_draft(), patch):
             raise PatchOnDisk(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
@@ -153,7 +153,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
         draft: An empty one over the disk alone.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
-        draft.patch(patch)
+        draft.apply_patch(patch)
         wanted = comparable_outcome(compile_changes(Contents(store), draft.changed_paths))
         for proposal in related_proposals(store, draft.changed_paths.keys()):
             if comparable_outcome(proposal.files) == wanted:

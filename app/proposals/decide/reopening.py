@@ -5,20 +5,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from app.proposals.decide.decision_outcomes import (
     ChosenFiles,
     DecisionOutcome,
-    compose_hunks,
+    apply_hunks,
+    close_change,
     decide_each_file,
     pending_hunks,
-    settled_change,
 )
-from app.proposals.files.filesystem import file_version
+from app.proposals.files.filesystem import make_file_version
 from app.proposals.journal.journal import Transition, effective_records
 from app.proposals.overlay.file_changes import (
-    compare_again,
     count_lines,
-    decide_in_part,
+    decide_hunks,
     file_operation,
     make_change,
     next_hunk_number,
+    recompute_hunks,
 )
 from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes
@@ -70,7 +70,7 @@ def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> F
     mode = version.mode if entry.before_mode is None else entry.before_mode
     before = contents.get(FileVersion(sha256=entry.before, size=0, mode=mode))
     if entry.after == version.sha256:
-        return file_version(before, mode)
+        return make_file_version(before, mode)
     after = contents.get(FileVersion(sha256=entry.after, size=0))
     merged, how = merge_bytes(after, contents.get(version), before)
     return version if how.conflicts else contents.add(merged, version.mode)
@@ -93,7 +93,7 @@ def reopen_approved(
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
-        base = with_size(contents, after[old_path or change.path])
+        base = add_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = tuple(
             hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
@@ -119,7 +119,7 @@ def reopen_approved(
                 "state": HunkState.PENDING,
             }
         )
-        files.append(compare_again(contents, again, next_number=number, previous=hunks))
+        files.append(recompute_hunks(contents, again, next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
@@ -182,7 +182,7 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
                 raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
             result = contents.add(merged, change.result.mode)
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
-        files.append(compare_again(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
@@ -227,27 +227,27 @@ def _moves(
     return stats, rest
 
 
-def with_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+def add_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
     """Return the version with its size, which the journal does not keep."""
-    return None if version is None else file_version(contents.get(version), version.mode)
+    return None if version is None else make_file_version(contents.get(version), version.mode)
 
 
 def _landed(change: FileChange) -> bool:
     return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
 
 
-def keep_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+def plan_keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
     """Return the proposal with the chosen part kept; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
-        left = change.result if covers else compose_hunks(contents, change, choice.hunks)
+        left = change.result if covers else apply_hunks(contents, change, choice.hunks)
         hunks = set_states(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return close_change(contents, change.model_copy(update=update | landed), hunks, number)
         # What is kept is part of what the rest is compared with from here on.
         moved = {
             "base": left,
@@ -257,18 +257,18 @@ def keep_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> De
             "origin_result": change.result,
         }
         changed = change.model_copy(update=update | moved)
-        return decide_in_part(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
+        return decide_hunks(contents, changed, choice.hunks, HunkState.APPLIED, next_number=number)
 
     return decide_each_file(proposal, choice, kept)
 
 
-def take_back_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+def plan_take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
     """Return what is to be written to take the chosen part off the disk, and the proposal afterwards."""
 
     def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         rest = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
-        result = change.base if covers else compose_hunks(contents, change, rest)
+        result = change.base if covers else apply_hunks(contents, change, rest)
         path = change.old_path if covers and change.old_path else change.path
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
@@ -283,16 +283,16 @@ def take_back_part(contents: Contents, proposal: Proposal, choice: ChosenFiles) 
                 "origin_result": result,
             }
             changed = change.model_copy(update=update | moved)
-            return decide_in_part(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
+            return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return settled_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return close_change(contents, change.model_copy(update=update | landed), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
     return decide_each_file(proposal, choice, taken_back)
 
 
-def last_standing_decision(proposal: Proposal) -> int:
+def last_decision_in_force(proposal: Proposal) -> int:
     """Return the number of the latest decision in force. Raises NothingToUndo."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:
@@ -320,7 +320,7 @@ def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Pr
             "state": HunkState.PENDING,
             "decisions": change.decisions[:-1],
         }
-        files.append(compare_again(contents, change.model_copy(update=update), next_number=number, previous=hunks))
+        files.append(recompute_hunks(contents, change.model_copy(update=update), next_number=number, previous=hunks))
         number = max(number, next_hunk_number(files[-1:]))
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 

@@ -20,7 +20,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, RecordingStore
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 
 Lines = Sequence[bytes]
 LineChanges = Sequence[LineChange]
@@ -68,7 +68,7 @@ def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[
     return _combined(base, onto, signed, resolved)
 
 
-def still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
+def approved_lines_still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
     """Return the approved lines without those that the user has reverted since.
 
     Args:
@@ -166,8 +166,8 @@ class DecidedFile:
     """A file before and after a decision."""
 
     proposal: str
-    base: Leaf | None
-    result: Leaf | None
+    base: FileOrLink | None
+    result: FileOrLink | None
     signed: bool = True
     """Whether it is an approval that stands; any other only tells which contents the file had."""
 
@@ -192,12 +192,12 @@ def exclude_approved(
         over: The workspace into which changes of a commit are merged: it may have some of them already.
     """
     paths = {change.path for change in changes}
-    steps = _steps(store, contents, store.entries_on(paths), paths)
+    steps = _steps(store, contents, store.entries_on_paths(paths), paths)
     left = _without("signed", changes, steps, over)
     if over is not None:
         return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, over)))
     paths = {change.path for change in left.changes}
-    others = [each for each in store.waiting_on(paths) if each.on_disk and not is_covered(each, paths)]
+    others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_covered(each, paths)]
     waiting = _without("waiting", left.changes, _pending_steps(contents, others))
     return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
 
@@ -222,14 +222,14 @@ def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
             stack.clear()
         elif entry.decision == "reopened":
             # An undo of what was written is `undone`; this takes back a denial, or that something on disk was kept.
-            if stack and (not stack[-1].writes or entry.origin.kind is OriginKind.DISK):
+            if stack and (not stack[-1].has_written or entry.origin.kind is OriginKind.DISK):
                 stack.pop()
         else:
             stack.append(entry)
-    return {entry.number for stack in decided.values() for entry in stack if entry.writes}
+    return {entry.number for stack in decided.values() for entry in stack if entry.has_written}
 
 
-def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
+def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
     """Return how many hunks lie between two versions of a file; one where it is decided as a whole."""
     if before == after:
         return 0
@@ -238,7 +238,7 @@ def count_hunks(before: Leaf | None, after: Leaf | None) -> int:
     return len(diff_lines(_lines(before), _lines(after))) or 1
 
 
-def count_hunks_present(change: PathChange, there: Leaf | None) -> int:
+def count_hunks_present(change: PathChange, there: FileOrLink | None) -> int:
     """Return how many hunks of a change are also in another version of the file."""
     if change.after == there:
         return count_hunks(change.before, change.after)
@@ -283,7 +283,7 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
     for change in changes:
         on_disk = count_hunks_present(change, _leaf(over.disk_only(), change.path))
         disk += on_disk
-        if by := over.pending_at(change.path):
+        if by := over.pending_proposals_at(change.path):
             pending = count_hunks_present(change, _leaf(over, change.path)) - on_disk
             waiting += max(pending, 0)
             names |= dict.fromkeys(by if pending > 0 else ())
@@ -291,15 +291,17 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
     return found + ([ExcludedHunks(hunks=waiting, why="waiting", proposals=tuple(names))] if waiting else [])
 
 
-def _leaf(over: Overlay, path: str) -> Leaf | None:
+def _leaf(over: Overlay, path: str) -> FileOrLink | None:
     """Return a file with all pending changes; None also for one that can't be read."""
     with suppress(OSError):
         version, data = over.version(path), over.content(path)
-        return Leaf(data, version.mode) if version is not None and data is not None else None
+        return FileOrLink(data, version.mode) if version is not None and data is not None else None
     return None
 
 
-def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFile]) -> tuple[Leaf | None, set[str]]:
+def _signed_leaf(
+    git: FileOrLink | None, there: FileOrLink | None, steps: Sequence[DecidedFile]
+) -> tuple[FileOrLink | None, set[str]]:
     """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
     start = _start(git, steps)
     at, names = git, set[str]()
@@ -310,7 +312,7 @@ def _signed_leaf(git: Leaf | None, there: Leaf | None, steps: Sequence[DecidedFi
     return (at, names) if at != git else (git, set())
 
 
-def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
+def _start(git: FileOrLink | None, steps: Sequence[DecidedFile]) -> int | None:
     """Return the first step after git's version; None if no step began or ended with it."""
     for at, step in enumerate(steps):
         if _same_bytes(step.base, git):
@@ -320,7 +322,7 @@ def _start(git: Leaf | None, steps: Sequence[DecidedFile]) -> int | None:
     return None
 
 
-def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf | None:
+def _made_again(step: DecidedFile, now: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
     """Return the file after a recorded step, merged if the file has changed since; the file itself if that fails."""
     base, result = step.base, step.result
     if base is None or now is None:
@@ -328,16 +330,18 @@ def _made_again(step: DecidedFile, now: Leaf | None, git: Leaf | None) -> Leaf |
     if _same_bytes(base, now) and base.is_link == now.is_link:
         if result is None or result.is_link or now.is_link:
             return result
-        return Leaf(result.data, merge_mode(base, now, result))
+        return FileOrLink(result.data, merge_mode(base, now, result))
     if not _is_text(base, now, *([result] if result else [])):
         return now
     lines = carry_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
     if result is None:
         return now if lines else None
-    return Leaf(b"".join(lines), merge_mode(base, now, result))
+    return FileOrLink(b"".join(lines), merge_mode(base, now, result))
 
 
-def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, connected: bool) -> Leaf | None:
+def _as_there(
+    git: FileOrLink | None, signed: FileOrLink | None, there: FileOrLink | None, *, connected: bool
+) -> FileOrLink | None:
     """Return the signed version without what the user has reverted since.
 
     Args:
@@ -350,12 +354,12 @@ def _as_there(git: Leaf | None, signed: Leaf | None, there: Leaf | None, *, conn
     if signed is None or there is None or git is None:
         if signed is None or there is None:
             return signed
-        return Leaf(signed.data, _mode_like(there, signed))
+        return FileOrLink(signed.data, _mode_like(there, signed))
     if not _is_text(git, signed, there):
-        return Leaf(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
+        return FileOrLink(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
 
-    lines = still_present(_lines(git), _lines(signed), _lines(there), connected=connected)
-    return Leaf(b"".join(lines), _mode_like(there, signed))
+    lines = approved_lines_still_present(_lines(git), _lines(signed), _lines(there), connected=connected)
+    return FileOrLink(b"".join(lines), _mode_like(there, signed))
 
 
 def _steps(
@@ -392,7 +396,9 @@ def _step(
     try:
         mode = int(base[1] or result[1] or f"{_MODE:o}", 8)
         versions = [
-            Leaf(contents.get(FileVersion(sha256=name, size=0)), int(octal, 8) if octal else mode) if name else None
+            FileOrLink(contents.get(FileVersion(sha256=name, size=0)), int(octal, 8) if octal else mode)
+            if name
+            else None
             for name, octal in (base, result)
         ]
     except MissingContent:
@@ -406,7 +412,7 @@ def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[st
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
             base, result = (
-                Leaf(contents.get(version), version.mode) if version else None
+                FileOrLink(contents.get(version), version.mode) if version else None
                 for version in (change.base, change.result)
             )
             if change.old_path:
@@ -420,19 +426,19 @@ def _named(version: FileVersion | None) -> tuple[str, str]:
     return (version.sha256, f"{version.mode:o}") if version else ("", "")
 
 
-def _same_bytes(one: Leaf | None, other: Leaf | None) -> bool:
+def _same_bytes(one: FileOrLink | None, other: FileOrLink | None) -> bool:
     return one is other if one is None or other is None else one.data == other.data
 
 
-def _mode_like(there: Leaf, signed: Leaf) -> int:
+def _mode_like(there: FileOrLink, signed: FileOrLink) -> int:
     """Return the mode on disk if git does not distinguish it from the signed one."""
     same = not (there.is_link or signed.is_link) and bool(there.mode & 0o100) == bool(signed.mode & 0o100)
     return there.mode if same else signed.mode
 
 
-def _is_text(*leaves: Leaf) -> bool:
-    return not any(leaf.is_link or Document(leaf.data).binary for leaf in leaves)
+def _is_text(*leaves: FileOrLink) -> bool:
+    return not any(leaf.is_link or Document(leaf.data).is_binary for leaf in leaves)
 
 
-def _lines(leaf: Leaf) -> Lines:
+def _lines(leaf: FileOrLink) -> Lines:
     return Document(leaf.data).lines

@@ -1,6 +1,6 @@
 """Undo and redo decisions: written files are replayed, denied hunks become pending again.
 
-All of it happens within `LockedProposals.writing`.
+All of it happens within `LockedProposals.lock_for_writing`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from app.proposals.decide import reopening
-from app.proposals.decide.decision_outcomes import NOTHING, hunk_facts
+from app.proposals.decide.decision_outcomes import NOTHING, describe_hunk_fates
 from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
@@ -26,8 +26,8 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
     compute_state,
+    describe_state,
     set_state,
-    state_words,
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import NothingToUndo, UndoConflict
@@ -115,7 +115,7 @@ class Replay:
 
     def _merged(self, path: str, left: FileVersion, now: FileVersion, target: FileVersion, mode: int) -> FileVersion:
         base, ours, theirs = (self.contents.get(version) for version in (left, now, target))
-        if any(Document(data).binary for data in (base, ours, theirs)):
+        if any(Document(data).is_binary for data in (base, ours, theirs)):
             raise UndoConflict(f"{path} is binary and was changed since")
         merged, how = merge_bytes(base, ours, theirs)
         if how.conflicts:
@@ -162,52 +162,52 @@ def _version(sha256: str | None, mode: int | None) -> FileVersion | None:
     return None if sha256 is None else FileVersion(sha256=sha256, size=0, mode=0o644 if mode is None else mode)
 
 
-def undo(proposals: LockedProposals, proposal_id: str, circumstances: DecisionContext) -> DecisionResult:
+def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: DecisionContext) -> DecisionResult:
     """Undo the last decision on a proposal: its writes, or the denial of it or of its hunks.
 
     Raises:
         NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
         UndoConflict: a file has changed in the same places.
     """
-    proposals.restack(proposal_paths(proposals.get(proposal_id)))
+    proposals.rebase_pending(proposal_paths(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
     if proposal.on_disk:
         return _reopen_on_disk(proposals, proposal, circumstances)
     if proposal.state is ProposalState.DENIED:
         return _reopen(proposals, proposal, circumstances)
-    records = effective_records(proposals.records(proposal))
+    records = effective_records(proposals.journal_records(proposal))
     latest = proposal.last.decision if proposal.last else ""
-    if proposal.denied_part and (not records or latest in ("denied", "reopened")):
+    if proposal.has_denied_part and (not records or latest in ("denied", "reopened")):
         return _reopen_part(proposals, proposal, circumstances)
     if proposal.state is ProposalState.STALE and records:
         raise NothingToUndo(f"{proposal.id} has a part that no longer fits; deny that first, then undo the rest.")
     if proposal.state not in (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED) or not records:
-        raise NothingToUndo(f"{proposal.id} is {state_words(proposal.state)}; there is nothing to undo.")
+        raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to undo.")
     replay, transitions = _replay(proposals, proposal, undo_steps(records), "undone")
     if proposal.state is ProposalState.APPLIED:
         after = set_state(proposal, ProposalState.UNDONE)
     else:
         again = reopen_approved(proposals.contents, proposal, records, replay.before, replay.after)
         after = set_state(again, ProposalState.PENDING)
-    after = after.decided("undone", circumstances=circumstances)
+    after = after.with_decision("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
     proposals.carry_out("undo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=True)
 
 
-def redo(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
+def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Write an undone proposal again.
 
     Raises:
         NothingToUndo: it is not undone.
         UndoConflict: a file has changed in the same places.
     """
-    records = undone_records(proposals.records(proposal))
+    records = undone_records(proposals.journal_records(proposal))
     if proposal.state is not ProposalState.UNDONE or not records:
-        raise NothingToUndo(f"{proposal.id} is {state_words(proposal.state)}; there is nothing to redo.")
+        raise NothingToUndo(f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to redo.")
     _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
-    after = set_state(proposal, ProposalState.APPLIED).decided("redone", circumstances=circumstances)
+    after = set_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
     proposals.carry_out("redo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=False)
 
@@ -215,7 +215,7 @@ def redo(proposals: LockedProposals, proposal: Proposal, circumstances: Decision
 def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
-    again = reopen_denied(proposal).decided("reopened", circumstances=circumstances)
+    again = reopen_denied(proposal).with_decision("reopened", circumstances=circumstances)
     proposals.save(again)
     changed = proposals.rebase_others(proposal)
     waits = tuple(change.stat for change in again.files)
@@ -234,10 +234,10 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
     again = reopen_denied_hunks(proposals.contents, proposal)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
-    again = again.decided("reopened", hunks=back, circumstances=circumstances)
+    again = again.with_decision("reopened", hunks=back, circumstances=circumstances)
     proposals.save(again)
     changed = proposals.rebase_others(proposal)
-    facts = hunk_facts(proposals.contents, proposals.filesystem, again, NOTHING, ())
+    facts = describe_hunk_fates(proposals.contents, proposals.filesystem, again, NOTHING, ())
     wait_again = tuple(fact for fact in facts if fact.hunk in back)
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
 
@@ -245,14 +245,14 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
 def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
     """Make the last decision on a change already on disk pending again; reverted files come back."""
     _check_successor(proposals, proposal)
-    decision = reopening.last_standing_decision(proposal)
+    decision = reopening.last_decision_in_force(proposal)
     again = reopening.reopen_decision(proposals.contents, proposal, decision)
     waited = {hunk.id for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     back = [hunk.id for hunk in again.hunks if hunk.state is HunkState.PENDING and hunk.id not in waited]
     whole = len(back) == len(again.hunks)
-    record = next((each for each in proposals.records(proposal) if _wrote(each, decision)), None)
+    record = next((each for each in proposals.journal_records(proposal) if _wrote(each, decision)), None)
     again = again.model_copy(update={"reopened": whole and record is not None})
-    again = set_state(again, compute_state(again)).decided(
+    again = set_state(again, compute_state(again)).with_decision(
         "reopened", hunks=[] if whole else back, circumstances=circumstances
     )
     transitions: list[Transition] = []
@@ -261,7 +261,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
-    facts = hunk_facts(proposals.contents, proposals.filesystem, after, NOTHING, back)
+    facts = describe_hunk_fates(proposals.contents, proposals.filesystem, after, NOTHING, back)
     files = tuple(change.stat for change in after.files if is_undecided(change)) if whole else ()
     return DecisionResult(
         after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True

@@ -15,7 +15,7 @@ from app.proposals.values.models import FileChange, FileVersion, Proposal
 from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import Leaf, Pending
+from app.sandbox.captured_changes import FileOrLink, Pending
 
 
 class CheckedHunk(NamedTuple):
@@ -41,7 +41,7 @@ class WorkspaceVersions:
     """The chosen hunks by path, of the files that hold exactly what the diff shows of them."""
 
 
-def proposal_trees(
+def make_proposal_versions(
     store: ProposalStore,
     contents: Contents,
     filesystem: Filesystem,
@@ -73,7 +73,7 @@ def proposal_trees(
             },
         )
     try:
-        written = decision_outcomes.approve(contents, filesystem, proposal, choice, {}).transitions
+        written = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
         before: Pending = {}
         after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
     except StackedProposal:
@@ -109,12 +109,12 @@ def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[Checked
     return tuple(found)
 
 
-def tree_with(
+def overlay_with_hunks(
     store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
 ) -> Pending:
     """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 
-    Raises as `proposal_trees` does.
+    Raises as `make_proposal_versions` does.
 
     Args:
         store: As there.
@@ -124,9 +124,9 @@ def tree_with(
         chosen: Ids of hunks, and paths of files that are decided as a whole.
     """
     if not chosen:
-        return proposal_trees(store, contents, filesystem, proposal).before
+        return make_proposal_versions(store, contents, filesystem, proposal).before
     if not proposal.on_disk:
-        return proposal_trees(store, contents, filesystem, proposal, chosen).after
+        return make_proposal_versions(store, contents, filesystem, proposal, chosen).after
     choice = decision_outcomes.choose_files(proposal, chosen)
     changes = [change for change in proposal.files if is_undecided(change)]
     tree = dict(_trees_of_disk(contents, changes).before)
@@ -141,7 +141,7 @@ def tree_with(
 
 def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
     """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
-    before: dict[str, Leaf | None] = {change.path: None for change in changes}
+    before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
         if change.base is not None:
             before[change.old_path or change.path] = _leaf(contents, change.base)
@@ -153,11 +153,11 @@ def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> Works
     )
 
 
-def draft_trees(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
+def make_draft_versions(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
     """Return the versions for a draft. Raises MissingContent."""
     held = {path: one for path, one in draft.changed_paths.items() if one.has_changes}
     before = _leaves(contents, proposals_below(store, held.keys(), sys.maxsize))
-    edits = {path: None if one.data is None else Leaf(one.data, one.mode) for path, one in held.items()}
+    edits = {path: None if one.data is None else FileOrLink(one.data, one.mode) for path, one in held.items()}
     return WorkspaceVersions(
         after={**before, **edits},
         before=before,
@@ -177,7 +177,7 @@ def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -
     frontier = [(set(paths), number)]
     while frontier:
         asked, above_it = frontier.pop()
-        for each in store.waiting_on(asked, {folder for path in asked for folder in parent_folders(path)}):
+        for each in store.pending_on_paths(asked, {folder for path in asked for folder in parent_folders(path)}):
             its_number = int(each.id[1:])
             if its_number < above_it and its_number not in found:
                 found[its_number] = each
@@ -185,11 +185,11 @@ def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -
     return [found[its_number] for its_number in sorted(found)]
 
 
-def _leaf(contents: Contents, version: FileVersion) -> Leaf:
-    return Leaf(contents.get(version), version.mode)
+def _leaf(contents: Contents, version: FileVersion) -> FileOrLink:
+    return FileOrLink(contents.get(version), version.mode)
 
 
-def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, Leaf | None]:
+def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
     pending = PendingPaths()
     for proposal in proposals:
         pending.add_proposal(proposal)

@@ -40,7 +40,7 @@ def exchange_names(first_folder: int, first: str, second_folder: int, second: st
     return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
 
 
-def move_name(folder: int, name: str, new_folder: int, new_name: str) -> None:
+def move_to_free_name(folder: int, name: str, new_folder: int, new_name: str) -> None:
     """Rename a file or folder to a free name.
 
     Raises:
@@ -132,7 +132,7 @@ class FileNode:
     """Permission bits."""
 
 
-def file_version(data: bytes, mode: int) -> FileVersion:
+def make_file_version(data: bytes, mode: int) -> FileVersion:
     """Return the version of these bytes and permission bits."""
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
 
@@ -150,13 +150,13 @@ def spare_name(temp: str) -> str:
     return f"{temp}~"
 
 
-def files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
+def list_files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
     """Return every file below a folder, and folders that are too deep to look into."""
     found: list[str] = []
-    for name in sorted(filesystem.names(folder)):
+    for name in sorted(filesystem.list_names(folder)):
         path = f"{folder}/{name}"
         if filesystem.kind(path) == "folder" and path.count("/") < DEEPEST:
-            found += files_below(filesystem, path)
+            found += list_files_below(filesystem, path)
         else:
             found.append(path)
     return found
@@ -176,7 +176,7 @@ class ReadableDisk(Protocol):
         """
         ...
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """Return the names in a folder; empty if there is no such folder."""
         ...
 
@@ -184,7 +184,7 @@ class ReadableDisk(Protocol):
 class Filesystem(ReadableDisk, Protocol):
     """The operations on the disk that proposals need."""
 
-    def node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> FileNode | None:
         """Return the node at a path; None if there is none."""
         ...
 
@@ -207,7 +207,7 @@ class Filesystem(ReadableDisk, Protocol):
         """Move the file at the path, of whatever kind, to a free name of our own."""
         ...
 
-    def put(self, temp: str, path: str) -> None:
+    def move_to_path(self, temp: str, path: str) -> None:
         """Move the file at our own name to a path; raises FileExistsError if the path is taken."""
         ...
 
@@ -231,7 +231,7 @@ class Filesystem(ReadableDisk, Protocol):
         """Bytes that may still be written."""
         ...
 
-    def writable(self, folder: str) -> bool:
+    def is_writable(self, folder: str) -> bool:
         """Whether names in the folder may be changed."""
         ...
 
@@ -260,10 +260,10 @@ class PosixFilesystem:
 
     def kind(self, path: str) -> Kind:
         """Return the kind of a path."""
-        node = self.node(path)
+        node = self.stat_node(path)
         return node.kind if node else "missing"
 
-    def node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> FileNode | None:
         """Return the node at a path."""
         try:
             with _At(self, path) as at:
@@ -299,7 +299,7 @@ class PosixFilesystem:
             self._latest = latest if len(data) <= _KEPT else None
         return latest
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """Names in a folder."""
         try:
             with _At(self, f"{folder}/." if folder else ".") as at:
@@ -334,7 +334,7 @@ class PosixFilesystem:
             if renames.exchange_names(one.folder, one.name, other.folder, other.name):
                 return
         self.set_aside(path, spare_name(temp))
-        self.put(temp, path)
+        self.move_to_path(temp, path)
         self.set_aside(spare_name(temp), temp)
 
     def set_aside(self, path: str, temp: str) -> None:
@@ -342,12 +342,12 @@ class PosixFilesystem:
         with _At(self, path) as source, _At(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
-    def put(self, temp: str, path: str) -> None:
+    def move_to_path(self, temp: str, path: str) -> None:
         """Move the file at our own name to a path."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, temp) as source, _At(self, path) as target:
-            renames.move_name(source.folder, source.name, target.folder, target.name)
+            renames.move_to_free_name(source.folder, source.name, target.folder, target.name)
 
     def remove(self, path: str) -> None:
         """Remove a file's name."""
@@ -383,7 +383,7 @@ class PosixFilesystem:
         facts = os.statvfs(self._root)
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
-    def writable(self, folder: str) -> bool:
+    def is_writable(self, folder: str) -> bool:
         """Whether names in the folder may be changed."""
         with _At(self, f"{folder}/." if folder else ".") as at:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
@@ -395,14 +395,14 @@ class PosixFilesystem:
                 os.close(descriptor)
             self._open.clear()
 
-    def folder(self, path: str) -> tuple[int, bool]:
+    def open_folder(self, path: str) -> tuple[int, bool]:
         """A descriptor of the folder (`""` is the root), and whether it is kept open for later calls."""
         with self._lock:
             if path in self._open:
                 return self._open[path], True
         if path:
             parent, _, name = path.rpartition("/")
-            above, kept = self.folder(parent)
+            above, kept = self.open_folder(parent)
             try:
                 descriptor = os.open(name, _FOLDER, dir_fd=above)
             finally:
@@ -455,7 +455,7 @@ def _read_link(name: str, folder: int) -> DiskFile | None:
             return None
         raise
     facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    return DiskFile(data, file_version(data, LINK_MODE), _identity(facts), facts.st_nlink)
+    return DiskFile(data, make_file_version(data, LINK_MODE), _identity(facts), facts.st_nlink)
 
 
 def _identity(facts: os.stat_result) -> FileIdentity:
@@ -473,7 +473,7 @@ class _At:
 
     def __enter__(self) -> "_At":
         parent, _, self.name = self._path.rpartition("/")
-        self.folder, self._kept = self._filesystem.folder(parent)
+        self.folder, self._kept = self._filesystem.open_folder(parent)
         return self
 
     def __exit__(self, *_: object) -> None:

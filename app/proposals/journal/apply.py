@@ -11,8 +11,8 @@ import signal
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, files_below
-from app.proposals.journal.journal import Transition, fold_name, resulting_paths
+from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
+from app.proposals.journal.journal import Transition, fold_case_and_form, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
 from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
@@ -36,7 +36,7 @@ class Applier:
         self._contents = contents
         self.rollback = Rollback(filesystem, contents)
 
-    def run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
+    def apply_record(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         """Carry out a record that passed the preflight.
 
         Args:
@@ -56,7 +56,7 @@ class Applier:
 
     def _run(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
         try:
-            record = self._store.journal_open(record)
+            record = self._store.open_journal_record(record)
         except Exception as error:
             raise ApplyFailed(
                 f"{record.proposal} was not applied, nothing has changed: {describe_os_error(error)}."
@@ -65,15 +65,15 @@ class Applier:
         swapped_out: dict[str, FileNode] = {}
         try:
             record = self._prepared(record)
-            self._store.journal_prepared(record)
+            self._store.mark_journal_prepared(record)
             self._carry_out(record, touched, swapped_out)
-            self.rollback.sync(record)
+            self.rollback.sync_folders(record)
             done = record.model_copy(update={"state": "done"})
-            self._store.journal_close(done, proposal)
+            self._store.close_journal_record(done, proposal)
         except Exception as error:
             raise self._given_up(record, before, touched, error) from error
         with suppress(OSError):
-            return self.rollback.tidy(done, swapped_out)
+            return self.rollback.remove_leftovers(done, swapped_out)
         return []
 
     def _prepared(self, record: JournalRecord) -> JournalRecord:
@@ -114,7 +114,7 @@ class Applier:
                 raise PathMismatch(f"{entry.path} was made by someone else at this very moment") from error
             touched.add(entry.path)
             if entry.before is not None:
-                node = self._filesystem.node(entry.temp)
+                node = self._filesystem.stat_node(entry.temp)
                 if node is None or not holds_original(self._filesystem, entry, entry.temp):
                     raise PathMismatch(f"{entry.path} changed at this very moment")
                 swapped_out[entry.temp] = node
@@ -130,7 +130,7 @@ class Applier:
         if entry.after is None:
             self._filesystem.set_aside(entry.path, entry.temp)
         elif entry.before is None:
-            self._filesystem.put(entry.temp, entry.path)
+            self._filesystem.move_to_path(entry.temp, entry.path)
         else:
             self._filesystem.exchange(entry.path, entry.temp)
 
@@ -140,7 +140,7 @@ class Applier:
         """Roll everything back; return the error for the user."""
         why = describe_os_error(error)
         try:
-            kept = self.rollback.run(record, touched)
+            kept = self.rollback.roll_back(record, touched)
         except Exception as second:
             return RecoveryNeeded(
                 f"{record.proposal} broke off ({why}) and could not be taken back ({describe_os_error(second)}): "
@@ -148,7 +148,7 @@ class Applier:
             )
         # If even this can't be written, the next start finds every file as before and closes the record.
         with suppress(Exception):
-            self._store.journal_close(record.model_copy(update={"state": "rolled_back"}), before)
+            self._store.close_journal_record(record.model_copy(update={"state": "rolled_back"}), before)
         return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
 
 
@@ -187,7 +187,7 @@ def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
     lines = clear_leftovers(store, rollback)
     # Earlier versions left records blocked where a file had been changed by others.
     for state in ("open", "blocked"):
-        lines += [_finish(store, rollback, record) for record in reversed(store.journal(state=state))]
+        lines += [_finish(store, rollback, record) for record in reversed(store.journal_records(state=state))]
     return lines
 
 
@@ -199,7 +199,7 @@ def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
     Returns:
         A sentence for each thing that stays.
     """
-    latest = [record for record in store.journal(limit=1) if record.state in ("done", "rolled_back")]
+    latest = [record for record in store.journal_records(limit=1) if record.state in ("done", "rolled_back")]
     return [line for record in latest for line in _tidied(rollback, record)]
 
 
@@ -209,9 +209,9 @@ def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> 
         record = rollback.recognised_record(record)
         if rollback.is_carried_out(record):
             return _complete(store, rollback, record, name)
-        kept = rollback.run(record, {entry.path for entry in record.entries})
+        kept = rollback.roll_back(record, {entry.path for entry in record.entries})
         closed = record.model_copy(update={"state": "rolled_back"})
-        changed = rollback.changed_elsewhere(closed)
+        changed = rollback.paths_changed_by_others(closed)
         outcome = f"{name} had been cut off: it was rolled back, every {{}} is as before."
         unrecorded = _close(store, closed, lambda: _as_before(store.proposal(record.proposal), record))
         return _told(outcome, changed, kept, unrecorded)
@@ -223,7 +223,7 @@ def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> 
 
 def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, name: str) -> str:
     done = record.model_copy(update={"state": "done"})
-    changed = rollback.changed_elsewhere(done)
+    changed = rollback.paths_changed_by_others(done)
     outcome = f"{name} had been cut off after the last file: it was completed, every {{}} is new."
     unrecorded = _close(store, done, lambda: Proposal.model_validate_json(record.after_proposal))
     return _told(outcome, changed, [] if unrecorded else _tidied(rollback, done), unrecorded)
@@ -232,7 +232,7 @@ def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, n
 def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
     """Record the end of an apply; return a sentence if that fails, although the files are right."""
     try:
-        store.journal_close(record, proposal())
+        store.close_journal_record(record, proposal())
     except Exception as error:
         return f"This could not be recorded yet ({describe_os_error(error)}); signoff does so at its next start."
     return ""
@@ -240,7 +240,7 @@ def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], P
 
 def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
     try:
-        return rollback.tidy(rollback.recognised_record(record))
+        return rollback.remove_leftovers(rollback.recognised_record(record))
     except OSError:
         return []
 
@@ -284,7 +284,7 @@ def check_record(
         found = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
         _check_end_tree(filesystem, transitions)
         for folder in sorted({entry.temp.rpartition("/")[0] for entry in record.entries}):
-            if not filesystem.writable(folder):
+            if not filesystem.is_writable(folder):
                 where = f"the folder {folder}" if folder else "the workspace's folder"
                 raise _Unfit(f"{where} can't be written; change its permissions first")
         need = sum(len(contents.get(step.after)) for step in transitions if step.after) + _SPARE_BYTES
@@ -308,7 +308,7 @@ def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) 
     """Which file it is, None for no file; raises _Unfit."""
     # A link is itself what is written; only the way to it must be free of links.
     way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
-    if workspace.trace(way) != (way, way):
+    if workspace.resolve_both_paths(way) != (way, way):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None
@@ -329,7 +329,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
     names: dict[str, str] = {}
     listings: Listings = {}
     for path in sorted(puts):
-        other = names.setdefault(fold_name(path), path)
+        other = names.setdefault(fold_case_and_form(path), path)
         if other != path:
             raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
     for step in transitions:
@@ -341,7 +341,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
             if filesystem.kind(folder) in ("file", "link", "other") and folder not in gone:
                 raise _Unfit(f"{folder} is a file, so {step.path} can't be made; rename one of them")
         if filesystem.kind(step.path) == "folder":
-            below = files_below(filesystem, step.path)
+            below = list_files_below(filesystem, step.path)
             left = [path for path in below if path not in gone]
             if left:
                 raise _Unfit(f"{step.path} is a folder with other files in it ({left[0]}); move them first")
@@ -366,9 +366,9 @@ def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> 
     for at, name in enumerate(parts):
         if there not in listings:
             listings[there] = {}
-            for entry in filesystem.names(there):
-                listings[there].setdefault(fold_name(entry), []).append(entry)
-        alike = listings[there].get(fold_name(name))
+            for entry in filesystem.list_names(there):
+                listings[there].setdefault(fold_case_and_form(entry), []).append(entry)
+        alike = listings[there].get(fold_case_and_form(name))
         if not alike:
             return "" if there == "/".join(parts[:at]) else "/".join([there, *parts[at:]])
         found = name if name in alike else alike[0]

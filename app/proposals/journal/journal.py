@@ -38,7 +38,7 @@ class Transition:
     """Where the file went, for a path that a rename leaves."""
 
 
-def fold_name(path: str) -> str:
+def fold_case_and_form(path: str) -> str:
     """Return a form that is equal for names that some file systems cannot tell apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
@@ -62,14 +62,14 @@ def plan_record(
     steps = [step for step in transitions if not same_version(step.before, step.after)]
     puts = {step.path for step in steps if step.after}
     above_puts = {folder for path in puts for folder in parent_folders(path)}
-    folded_puts = {fold_name(path) for path in puts}
+    folded_puts = {fold_case_and_form(path) for path in puts}
     early: list[Transition] = []
     late: list[Transition] = []
     for step in steps:
         if step.after is None:
             in_the_way = (
                 step.path in above_puts
-                or fold_name(step.path) in folded_puts
+                or fold_case_and_form(step.path) in folded_puts
                 or any(folder in puts for folder in parent_folders(step.path))
             )
             (early if in_the_way else late).append(step)
@@ -84,7 +84,7 @@ def plan_record(
     # Many files lie in few folders.
     kind = cache(filesystem.kind)
     made = {folder for folder in above_puts if kind(folder) != "folder"}
-    dropped = {folder: filesystem.node(folder) for folder in dropped_folders}
+    dropped = {folder: filesystem.stat_node(folder) for folder in dropped_folders}
     mark = secrets.token_hex(6)
     return JournalRecord(
         proposal=proposal.id,

@@ -36,14 +36,14 @@ def holds_prepared(filesystem: Filesystem, entry: JournalEntry, path: str) -> bo
 def holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
     """Return whether a path holds this content, in whichever file; None means no file. Raises OSError."""
     if sha256 is None:
-        return filesystem.node(path) is None
+        return filesystem.stat_node(path) is None
     return _holds(filesystem, path, sha256, None, None)
 
 
 def _holds(
     filesystem: Filesystem, path: str, sha256: str | None, mode: int | None, identity: FileIdentity | None
 ) -> bool:
-    node = filesystem.node(path)
+    node = filesystem.stat_node(path)
     if sha256 is None or node is None or node.kind not in ("file", "link") or identity not in (None, node.identity):
         return False
     try:
@@ -93,7 +93,7 @@ class Rollback:
         """Return whether every path of the record was changed from what was expected."""
         return record.prepared and all(self._is_carried_out(entry) for entry in record.entries)
 
-    def run(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
+    def roll_back(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
         """Restore everything; may be repeated after a crash.
 
         Args:
@@ -119,10 +119,10 @@ class Rollback:
                     self._take_back(record, entry, entry.path in touched)
         else:
             run_parallel(record.entries, lambda entry: self._drop(entry.temp))
-        self.sync(record)
+        self.sync_folders(record)
         return list(self._kept(record))
 
-    def tidy(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
+    def remove_leftovers(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
         """Remove the files that a closed record no longer needs; the next recovery removes leftovers.
 
         Args:
@@ -138,7 +138,7 @@ class Rollback:
         def clear(entry: JournalEntry) -> None:
             nonlocal unfinished
             for name in (entry.temp, spare_name(entry.temp), _rewritten(entry)):
-                node = self._filesystem.node(name)
+                node = self._filesystem.stat_node(name)
                 if node is None:
                     continue
                 unfinished = True
@@ -160,7 +160,7 @@ class Rollback:
                         self._filesystem.remove_folder(folder)
         return kept
 
-    def sync(self, record: JournalRecord) -> None:
+    def sync_folders(self, record: JournalRecord) -> None:
         """Have all names on disk: of each folder that lost or got one, and of those above that are new or gone."""
         folders = {name.rpartition("/")[0] for entry in record.entries for name in (entry.path, entry.temp)}
         folders |= {folder.rpartition("/")[0] for folder in (*record.made_folders, *record.dropped_folders)}
@@ -168,7 +168,7 @@ class Rollback:
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._filesystem.sync_folder(folder)
 
-    def changed_elsewhere(self, record: JournalRecord) -> list[str]:
+    def paths_changed_by_others(self, record: JournalRecord) -> list[str]:
         """Return the paths that others have changed: they hold neither the content before nor the written one."""
         done = record.state == "done"
         folders = {folder for entry in record.entries for folder in parent_folders(entry.path)}
@@ -180,12 +180,12 @@ class Rollback:
         ]
 
     def _is_carried_out(self, entry: JournalEntry) -> bool:
-        if self._filesystem.node(spare_name(entry.temp)) is not None:
+        if self._filesystem.stat_node(spare_name(entry.temp)) is not None:
             return False
         if entry.before is not None and holds_original(self._filesystem, entry, entry.temp):
             return True
         # A prepared file loses its temporary name only to the path; what was swapped out may have been cleared away.
-        return self._filesystem.node(entry.temp) is None and holds_prepared(self._filesystem, entry, entry.path)
+        return self._filesystem.stat_node(entry.temp) is None and holds_prepared(self._filesystem, entry, entry.path)
 
     def _is_known(self, entry: JournalEntry, name: str) -> bool:
         return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
@@ -197,7 +197,7 @@ class Rollback:
         for _ in range(_TRIES):
             if holds_prepared(disk, entry, temp):
                 return self._drop(temp)
-            if disk.node(temp) is None:
+            if disk.stat_node(temp) is None:
                 if holds_prepared(disk, entry, path) and entry.before is None:
                     disk.set_aside(path, temp)
                 elif holds_prepared(disk, entry, path) or (
@@ -221,11 +221,11 @@ class Rollback:
     def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
         """Finish or take back an exchange that takes several steps here and was cut off between them."""
         aside = spare_name(entry.temp)
-        if self._filesystem.node(aside) is None:
+        if self._filesystem.stat_node(aside) is None:
             return
         if holds_prepared(self._filesystem, entry, aside):
             self._drop(aside)
-        elif self._filesystem.node(entry.temp) is None:
+        elif self._filesystem.stat_node(entry.temp) is None:
             self._filesystem.set_aside(aside, entry.temp)
         elif not self._returned(record, aside, entry.path):
             self._keep(record, entry, aside)
@@ -235,14 +235,14 @@ class Rollback:
         if not self._is_free(record, path):
             return False
         try:
-            self._filesystem.put(name, path)
+            self._filesystem.move_to_path(name, path)
         except FileExistsError:
             return False
         return True
 
     def _is_free(self, record: JournalRecord, path: str) -> bool:
         """Whether something can be put to a path; its folders are made as they were if they are gone."""
-        if self._filesystem.node(path) is not None:
+        if self._filesystem.stat_node(path) is not None:
             return False
         for folder in parent_folders(path):
             if self._filesystem.kind(folder) == "missing":
@@ -266,13 +266,13 @@ class Rollback:
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
-                self._filesystem.put(name, kept)
+                self._filesystem.move_to_path(name, kept)
                 return kept
         raise AssertionError("some name is free")
 
     def _kept(self, record: JournalRecord) -> Iterator[str]:
         """A sentence for each thing that was kept, also before a recovery was cut off."""
-        names = {folder: self._filesystem.names(folder) for folder in {self._beside(e) for e in record.entries}}
+        names = {folder: self._filesystem.list_names(folder) for folder in {self._beside(e) for e in record.entries}}
         for entry in record.entries:
             folder, wanted = self._beside(entry), leftover_name(record, entry)
             for name in sorted(names[folder]):

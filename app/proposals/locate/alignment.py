@@ -35,7 +35,7 @@ _CANDIDATES = 6
 _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
-def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
+def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
     """Return the places where the block can be aligned, no two overlapping; `removed` are the lines that the edit
     deletes.
     """
@@ -43,7 +43,7 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
     solid = [line for line in wanted if line]
     if len(solid) < LEAST_LINES or len(block) > MOST_LINES:
         return []
-    positions = index.positions(MatchLevel.SPACING)
+    positions = index.positions_by_line(MatchLevel.SPACING)
     if any(wanted[line] not in positions for line in removed):
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
@@ -62,17 +62,17 @@ def aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[i
 
 def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: int = _CANDIDATES) -> list[int]:
     """Return the lines (from 0) at which the block may begin, the most voted first; `wanted` are folded lines."""
-    positions = index.positions(MatchLevel.SPACING)
+    positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
     for at, key in enumerate(wanted):
         occurrences = positions.get(key, ())
         if key and len(occurrences) <= _RARE:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
-    return most_voted(votes, slack, most)
+    return select_most_voted(votes, slack, most)
 
 
-def most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
+def select_most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
     """Return the most voted offsets, none of which is within `slack` of another."""
 
     def apart() -> Iterator[int]:
@@ -89,7 +89,7 @@ def _align(
     index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
 ) -> tuple[int, BlockPlace] | None:
     """The best alignment of the block within lines `low` to `high`, with its score, if it clears the bar."""
-    keys = index.keys(MatchLevel.SPACING)[low:high]
+    keys = index.compared_lines(MatchLevel.SPACING)[low:high]
     score, pairs = _best_path(wanted, keys, removed)
     if not pairs or pairs[0][0] != 0 or pairs[-1][0] != len(block) - 1:
         return None
@@ -171,7 +171,7 @@ _MAX_OCCURRENCES = 60
 _SHOWN_CANDIDATES = 3
 
 
-def numbered_lines(index: TextIndex, start: int, end: int) -> str:
+def number_lines(index: TextIndex, start: int, end: int) -> str:
     """Return the lines from `start` to `end` (from 0), each with its number."""
     start, end = max(0, start), min(end, len(index.texts))
     return "\n".join(f"{at + 1:>6}|{_clipped(index.texts[at])}" for at in range(start, end))
@@ -188,7 +188,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
     shown = []
     for start, end in spans[:SHOWN_PLACES]:
         first, last = start - CONTEXT_LINES, min(end, start + 3) + CONTEXT_LINES
-        shown.append(f"At line {start + 1}:\n{numbered_lines(index, first, last)}")
+        shown.append(f"At line {start + 1}:\n{number_lines(index, first, last)}")
     return f"lines {numbers}{more}.\n" + "\n".join(shown)
 
 
@@ -201,7 +201,7 @@ def describe_nearest(index: TextIndex, block: Sequence[str]) -> str:
         return "Nothing in the file is like it. Read the file again, and check that it is the right one."
     ours, theirs = _first_difference(index, block, start)
     end = min(start + len(block), start + NEAREST_LINES)
-    parts = [f"Nearest text in the file, from line {start + 1}:", numbered_lines(index, start, end)]
+    parts = [f"Nearest text in the file, from line {start + 1}:", number_lines(index, start, end)]
     if ours is not None:
         parts.append(f"First difference, line {ours + 1} of the text to find:")
         parts.append(f"  given: {_visible(block[ours])}")
@@ -232,7 +232,7 @@ def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
     slack = max(1, len(block) // 5)
     offsets = likely_offsets(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(index, block, slack)
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
-    keys = index.keys(MatchLevel.SPACING)
+    keys = index.compared_lines(MatchLevel.SPACING)
 
     def likeness(offset: int) -> int:
         pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))
@@ -254,7 +254,7 @@ def _offsets_by_words(index: TextIndex, block: Sequence[str], slack: int) -> lis
         if len(hits) <= _MAX_OCCURRENCES:
             for hit in hits:
                 votes[bisect_right(index.offsets, hit) - 1 - at] += 1 + 60 // len(hits)
-    return most_voted(votes, slack, _SHOWN_CANDIDATES)
+    return select_most_voted(votes, slack, _SHOWN_CANDIDATES)
 
 
 def _hits(text: str, word: str) -> list[int]:

@@ -10,7 +10,7 @@ from enum import Enum
 
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import Document, encode, split_text
+from app.proposals.text.document import Document, encode_utf8, split_text
 from app.proposals.text.line_edits import NewLine
 from app.proposals.values.proposal_errors import NoMatch
 
@@ -21,14 +21,14 @@ def encode_content(document: Document, text: str) -> bytes:
     Lines that stay keep their bytes; new ones get the encoding and the line endings of their surroundings. The text
     itself says whether it ends in a newline. Raises EditRefused (NotEditable) for what the encoding can't hold.
     """
-    if document.binary or not document.data:
-        return encode(text)
+    if document.is_binary or not document.data:
+        return encode_utf8(text)
     text = text.removeprefix("\ufeff")
     wanted = split_text(text)
-    bodies = document.bodies
+    bodies = document.lines_without_mark
     lines: list[bytes] = []
     position = 0
-    for change in diff_lines(document.texts, wanted):
+    for change in diff_lines(document.line_texts, wanted):
         lines += bodies[position : change.old_start]
         position = change.old_end
         for offset in range(change.added):
@@ -39,7 +39,7 @@ def encode_content(document: Document, text: str) -> bytes:
     for index, line in enumerate(lines):
         last = index == len(lines) - 1
         lines[index] = _ended(document, line, index, closed or not last)
-    return document.mark + b"".join(lines)
+    return document.byte_order_mark + b"".join(lines)
 
 
 def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
@@ -69,7 +69,7 @@ class ScriptLine:
     """`\\n`, `\\r\\n` or nothing, if the edit spells its endings."""
 
 
-def script_between(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
+def diff_as_script(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
     """The line diff of the two texts as a script."""
     script: list[ScriptLine] = []
     at = 0
@@ -88,7 +88,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
     return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
 
 
-def carry_over(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
+def apply_script(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
     """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
     replaced = removed_lines(script)
     removed: set[int] = set()

@@ -28,12 +28,12 @@ _LOOKALIKES = str.maketrans(
 _RUN = re.compile(r"[ \t\r\f\v]+")
 
 
-def without_trailing_space(line: str) -> str:
+def strip_trailing_space(line: str) -> str:
     """The line as the second rung compares it."""
     return line.rstrip(BLANKS)
 
 
-def without_indentation(line: str) -> str:
+def strip_indentation(line: str) -> str:
     """The line as the third rung compares it; the shift of the indentation is checked apart."""
     return line.strip(BLANKS)
 
@@ -45,7 +45,7 @@ def fold_spacing(line: str) -> str:
     return _RUN.sub(" ", line.strip(BLANKS))
 
 
-def indentation(line: str) -> str:
+def leading_whitespace(line: str) -> str:
     """The leading spaces and tabs."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -64,15 +64,15 @@ class IndentShift:
     """Spaces of one tab in that."""
 
     @property
-    def is_none(self) -> bool:
+    def is_zero(self) -> bool:
         """Whether lines stay as they are."""
         return not self.prefix and not self.tabs
 
     def apply(self, line: str) -> str | None:
         """Return the model's line at the file's indentation, or None if it has too little to remove."""
-        if self.is_none or not line.strip(BLANKS):
+        if self.is_zero or not line.strip(BLANKS):
             return line
-        own = indentation(line)
+        own = leading_whitespace(line)
         rest = line[len(own) :]
         own = self._converted(own)
         if not self.removed:
@@ -102,7 +102,7 @@ def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShif
         unit: Spaces of one level in the file, for a model that wrote tabs.
     """
     indents = [
-        (indentation(ours), indentation(theirs))
+        (leading_whitespace(ours), leading_whitespace(theirs))
         for ours, theirs in pairs
         if ours.strip(BLANKS) and theirs.strip(BLANKS)
     ]
@@ -142,7 +142,7 @@ def indentation_unit(lines: Iterable[str]) -> int:
     for line in lines:
         if not line.strip(BLANKS):
             continue
-        own = indentation(line)
+        own = leading_whitespace(line)
         if "\t" in own:
             continue
         step = len(own) - before
@@ -153,8 +153,8 @@ def indentation_unit(lines: Iterable[str]) -> int:
 
 
 _KEYS: dict[MatchLevel, Callable[[str], str]] = {
-    MatchLevel.TRAILING_SPACE: without_trailing_space,
-    MatchLevel.INDENTATION: without_indentation,
+    MatchLevel.TRAILING_SPACE: strip_trailing_space,
+    MatchLevel.INDENTATION: strip_indentation,
     MatchLevel.SPACING: fold_spacing,
 }
 
@@ -180,30 +180,30 @@ class TextIndex:
 
     def __init__(self, document: Document) -> None:
         self.document = document
-        self.texts: Sequence[str] = document.texts
+        self.texts: Sequence[str] = document.line_texts
         self._keys: dict[MatchLevel, Sequence[str]] = {MatchLevel.EXACT: self.texts}
         self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
 
-    def keys(self, rung: MatchLevel) -> Sequence[str]:
+    def compared_lines(self, rung: MatchLevel) -> Sequence[str]:
         """Return the compared form of each line on this rung."""
         if rung not in self._keys:
             key = _KEYS[rung]
             self._keys[rung] = [key(text) for text in self.texts]
         return self._keys[rung]
 
-    def positions(self, rung: MatchLevel) -> dict[str, list[int]]:
+    def positions_by_line(self, rung: MatchLevel) -> dict[str, list[int]]:
         """The lines, from 0, that have each key."""
         if rung not in self._positions:
             positions: dict[str, list[int]] = {}
-            for index, key in enumerate(self.keys(rung)):
+            for index, key in enumerate(self.compared_lines(rung)):
                 positions.setdefault(key, []).append(index)
             self._positions[rung] = positions
         return self._positions[rung]
 
     @cached_property
-    def non_blank(self) -> tuple[list[int], list[str]]:
+    def non_blank_lines(self) -> tuple[list[int], list[str]]:
         """The lines, from 0, that are not blank, and what of them is left when spacing does not count."""
-        keys = self.keys(MatchLevel.SPACING)
+        keys = self.compared_lines(MatchLevel.SPACING)
         lines = [at for at, key in enumerate(keys) if key]
         return lines, [keys[at] for at in lines]
 
@@ -229,7 +229,7 @@ class TextIndex:
         for at in range(len(self.texts) - 1, -1, -1):
             text = self.texts[at]
             stripped = text.strip(BLANKS)
-            depth = len(indentation(text).expandtabs(8))
+            depth = len(leading_whitespace(text).expandtabs(8))
             # What is on the stack has ever less depth towards its bottom, and comes ever later in the file.
             found = bisect_right(depths, depth)
             ends[at] = lines[found - 1] if found else len(self.texts)
@@ -253,7 +253,7 @@ def matches_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
 
 def count_candidates(index: TextIndex, block: Sequence[str]) -> int:
     """Return how many places have to be looked at to find the block: how often its rarest line occurs."""
-    positions = index.positions(MatchLevel.EXACT)
+    positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
@@ -274,12 +274,12 @@ def find_places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> lis
 
 def find_like_place(index: TextIndex, start: int, end: int) -> int | None:
     """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
-    lines, keys = index.non_blank
+    lines, keys = index.non_blank_lines
     first, last = bisect_left(lines, start), bisect_left(lines, end)
     wanted = keys[first:last]
     if not wanted:
         return None
-    positions = index.positions(MatchLevel.SPACING)
+    positions = index.positions_by_line(MatchLevel.SPACING)
     rarest = min(range(len(wanted)), key=lambda at: len(positions[wanted[at]]))
     for line in positions[wanted[rarest]]:
         at = bisect_left(lines, line) - rarest
@@ -289,8 +289,8 @@ def find_like_place(index: TextIndex, start: int, end: int) -> int | None:
 
 
 def _starts(index: TextIndex, wanted: list[str], rung: MatchLevel) -> list[int]:
-    positions = index.positions(rung)
-    keys = index.keys(rung)
+    positions = index.positions_by_line(rung)
+    keys = index.compared_lines(rung)
     rarest: list[int] | None = None
     offset = 0
     for at, key in enumerate(wanted):

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.proposals.locate.alignment import aligned_places, describe_nearest, describe_places
-from app.proposals.locate.carry_over import ScriptLine, carry_over, removed_lines, script_between
+from app.proposals.locate.alignment import describe_nearest, describe_places, find_aligned_places
+from app.proposals.locate.carry_over import ScriptLine, apply_script, diff_as_script, removed_lines
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_like_place, find_places
 from app.proposals.text.document import Document, split_text
-from app.proposals.text.line_comparison import inside_word
-from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, line_edits, split_kept_and_new
+from app.proposals.text.line_comparison import is_inside_word
+from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, make_line_edits, split_kept_and_new
 from app.proposals.values.models import EditMatch, MatchLevel
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -42,7 +42,7 @@ _PROMISE = re.compile(
 )
 
 
-def placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
+def find_placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
     """Return the first placeholder line (`// ... rest of the code`), or None.
 
     A bare `...` is code in Python, so it counts only on demand.
@@ -80,7 +80,7 @@ class TextOccurrence:
 def find_occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
     """Return every place of `old` (with `\n` endings, not empty)."""
     text = index.document.text
-    if not index.document.final_newline:
+    if not index.document.has_final_newline:
         text += "\n"
     return [_occurrence(index, text, start, start + len(old)) for start in _starts(text, old, overlapping)]
 
@@ -94,11 +94,11 @@ def _starts(text: str, old: str, overlapping: bool) -> Iterator[int]:
 
 
 def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurrence:
-    cuts = inside_word(text, start) or inside_word(text, end)
+    cuts = is_inside_word(text, start) or is_inside_word(text, end)
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
 
 
-def check_words(index: TextIndex, found: Sequence[TextOccurrence]) -> None:
+def check_word_boundaries(index: TextIndex, found: Sequence[TextOccurrence]) -> None:
     """Raise AmbiguousMatch if all of the occurrences, one or more, begin or end inside a word."""
     if all(occurrence.cuts_word for occurrence in found):
         lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
@@ -133,9 +133,14 @@ def replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: st
         after = "" if to_end else index.texts[place.last][place.end - index.offsets[place.last] :]
         new_texts = (before + new + after).split("\n")
     end = place.last + 1
-    if end == len(document.bodies) and not document.final_newline and len(new_texts) > 1 and not new_texts[-1]:
+    if (
+        end == len(document.lines_without_mark)
+        and not document.has_final_newline
+        and len(new_texts) > 1
+        and not new_texts[-1]
+    ):
         return _closing(index, place.first, end, new_texts[:-1])
-    return line_edits(document, place.first, end, split_kept_and_new(document, place.first, end, new_texts))
+    return make_line_edits(document, place.first, end, split_kept_and_new(document, place.first, end, new_texts))
 
 
 def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
@@ -146,8 +151,8 @@ def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> li
     document = index.document
     parts = split_kept_and_new(document, start, end, new_texts)
     last = parts.pop()
-    text = last.text if isinstance(last, NewLine) else document.texts[last]
-    return line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
+    text = last.text if isinstance(last, NewLine) else document.line_texts[last]
+    return make_line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
 
 
 def _without_newline(old: str, new: str) -> tuple[str, str]:
@@ -183,7 +188,7 @@ def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], ne
         )
 
 
-def whole_lines(text: str) -> list[str]:
+def split_whole_lines(text: str) -> list[str]:
     """Return the lines of an edit's text when it is taken as whole lines."""
     return split_text(text)
 
@@ -209,14 +214,14 @@ class Replacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class EditResolution:
     """Place of an edit, and the lines it changes."""
 
     line_edits: tuple[LineEdit, ...]
     matches: tuple[EditMatch, ...]
 
 
-def resolve_edit(document: Document, replacement: Replacement, index: TextIndex | None = None) -> Resolution:
+def resolve_edit(document: Document, replacement: Replacement, index: TextIndex | None = None) -> EditResolution:
     """Find the place of one edit.
 
     Args:
@@ -236,22 +241,22 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     _check_new_text(index, old, new)
     found = find_occurrences(index, old, overlapping=not replacement.replace_all)
     if found and not replacement.inside_words:
-        check_words(index, found)
+        check_word_boundaries(index, found)
     if found and replacement.replace_all:
         return _replace_all(index, found, old, new, inside_words=replacement.inside_words)
     if found:
         return _replace_one(index, found, old, new, replacement)
-    block, wanted = whole_lines(old), whole_lines(new)
+    block, wanted = split_whole_lines(old), split_whole_lines(new)
     check_not_applied(index, wanted)
     if replacement.replace_all:
         raise NoMatch("replace_all needs the exact text, and it is not in the file.", describe_nearest(index, block))
-    script = script_between(block, wanted)
-    return resolve_places(index, script, tolerant_places(index, script, block), replacement.line)
+    script = diff_as_script(block, wanted)
+    return resolve_places(index, script, find_tolerant_places(index, script, block), replacement.line)
 
 
 def _normal(text: str, document: Document) -> str:
     text = text.replace("\r\n", "\n")
-    return text.removeprefix("\ufeff") if document.mark else text
+    return text.removeprefix("\ufeff") if document.byte_order_mark else text
 
 
 def _check_characters(document: Document, new: str) -> None:
@@ -263,7 +268,7 @@ def _check_characters(document: Document, new: str) -> None:
     document.encode_text(new)
 
 
-def _fill(document: Document, new: str) -> Resolution:
+def _fill(document: Document, new: str) -> EditResolution:
     if document.text:
         raise MalformedEdit(
             "old is empty, but the file has text.",
@@ -271,12 +276,12 @@ def _fill(document: Document, new: str) -> Resolution:
         )
     if not new:
         raise MalformedEdit("old and new are both empty, so there is nothing to change.")
-    edit = LineEdit(0, len(document.bodies), (document.encode_text(new),))
-    return Resolution((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
+    edit = LineEdit(0, len(document.lines_without_mark), (document.encode_text(new),))
+    return EditResolution((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
 
 def _check_new_text(index: TextIndex, old: str, new: str) -> None:
-    placeholder = placeholder_line(new.split("\n"))
+    placeholder = find_placeholder_line(new.split("\n"))
     if placeholder and placeholder not in old and placeholder not in index.document.text:
         raise ElidedText(
             f"new stands {placeholder[:120]!r} for text that it does not spell out, and nothing fills that in.",
@@ -286,11 +291,11 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
 
 def _replace_all(
     index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
-) -> Resolution:
+) -> EditResolution:
     """Every occurrence, literally, but for those inside words; lines with several are put together."""
     wanted = [place for place in found if inside_words or not place.cuts_word]
     document = index.document
-    text = document.text if document.final_newline else document.text + "\n"
+    text = document.text if document.has_final_newline else document.text + "\n"
     changed: list[LineEdit] = []
     at = 0
     while at < len(wanted):
@@ -305,12 +310,12 @@ def _replace_all(
     left = len(found) - len(wanted)
     note = f"{left} more inside longer words left as they are" if left else ""
     matches = [EditMatch(rung=MatchLevel.EXACT, line=place.first + 1) for place in wanted]
-    return Resolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
+    return EditResolution(tuple(changed), (matches[0].model_copy(update={"note": note}), *matches[1:]))
 
 
 def _replace_one(
     index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, replacement: Replacement
-) -> Resolution:
+) -> EditResolution:
     place, rung, note = found[0], MatchLevel.EXACT, ""
     hint = replacement.line
     if len(found) > 1:
@@ -328,11 +333,11 @@ def _replace_one(
         place, rung = found[chosen], MatchLevel.LINE_HINT
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
-            check_words(index, [place])
+            check_word_boundaries(index, [place])
     elif note := describe_like_place(index, place.first, place.last + 1, replacement.line):
         rung = MatchLevel.DOUBTFUL
     changed = tuple(replacement_edits(index, place, old, new))
-    return Resolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
+    return EditResolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
 def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None) -> str:
@@ -370,7 +375,7 @@ def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
         )
 
 
-def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[BlockPlace]:
+def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[BlockPlace]:
     """Return where the first tolerant rung finds the kept and removed lines, or `NoMatch`."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
@@ -378,13 +383,13 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
         found = find_places(index, block, rung)
         if found:
             return found
-    placeholder = placeholder_line(block, bare=True)
+    placeholder = find_placeholder_line(block, bare=True)
     if placeholder:
         raise ElidedText(
             f"old stands {placeholder[:120]!r} for text that it does not spell out, so it can't be found.",
             "Give the lines in full, or make a smaller edit for each place that changes.",
         )
-    found = aligned_places(index, block, removed_lines(script))
+    found = find_aligned_places(index, block, removed_lines(script))
     if found:
         return found
     raise NoMatch(
@@ -395,7 +400,7 @@ def tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Seque
 
 def resolve_places(
     index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace], hint: int | None = None
-) -> Resolution:
+) -> EditResolution:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(found) > 1:
         spans = [(place.start, place.end) for place in found]
@@ -405,10 +410,10 @@ def resolve_places(
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = found[0]
-    changed = line_edits(index.document, place.start, place.end, carry_over(script, place))
+    changed = make_line_edits(index.document, place.start, place.end, apply_script(script, place))
     doubt = describe_like_place(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
-    return Resolution(tuple(changed), (match,))
+    return EditResolution(tuple(changed), (match,))
 
 
 _LIKENESS = {
@@ -464,7 +469,7 @@ def apply_replacements(
     return result, tuple(matches)
 
 
-def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> Resolution:
+def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> EditResolution:
     """Resolve the edit in text that earlier edits of the call inserted: exactly, or raise the first refusal."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):

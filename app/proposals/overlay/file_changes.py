@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.overlay.overlay import Contents
-from app.proposals.text.document import MAX_BYTES, Document, decode
+from app.proposals.text.document import MAX_BYTES, Document, decode_utf8
 from app.proposals.text.file_warnings import find_deceptions
 from app.proposals.text.hunks import (
     FileComparison,
+    apply_hunks_to_lines,
     compare_contents,
-    compose_lines,
     mark_decided,
     raw_lines,
     set_states,
@@ -39,10 +39,10 @@ def make_change(
         matches=tuple(matches),
         notes=tuple(notes),
     )
-    return compare_again(contents, change, next_number=next_number)
+    return recompute_hunks(contents, change, next_number=next_number)
 
 
-def compare_again(
+def recompute_hunks(
     contents: Contents,
     change: FileChange,
     *,
@@ -60,8 +60,8 @@ def compare_again(
     """
     base, result = contents.get(change.base), contents.get(change.result)
     previous = change.hunks if previous is None else previous
-    binary = Document(base).binary or Document(result).binary
-    if binary or change.links:
+    binary = Document(base).is_binary or Document(result).is_binary
+    if binary or change.involves_link:
         compared = FileComparison((), 0, 0)
     else:
         compared = compare_contents(
@@ -77,7 +77,7 @@ def compare_again(
     return _with_hunks(contents, change.model_copy(update=counts), compared.hunks, state)
 
 
-def decide_in_part(
+def decide_hunks(
     contents: Contents, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
 ) -> FileChange:
     """Return the change once some of its pending hunks are decided; the others stay those that the user saw.
@@ -91,10 +91,10 @@ def decide_in_part(
     hunks = mark_decided(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
-    if compose_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
+    if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # A part of a hunk got a newline, as other lines came to stand behind its last one.
         previous = set_states(change.hunks, state, chosen)
-        return compare_again(contents, change, next_number=next_number, previous=previous)
+        return recompute_hunks(contents, change, next_number=next_number, previous=previous)
     counts = {
         "added": sum(hunk.new_count for hunk in pending),
         "removed": sum(hunk.old_count for hunk in pending),
@@ -117,18 +117,18 @@ def next_hunk_number(changes: Iterable[FileChange]) -> int:
 def count_lines(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
     """Return how many lines a change adds and removes; 0 in a binary file."""
     versions = [version for version in (base, result) if version is not None]
-    if any(version.size > MAX_BYTES or Document(contents.get(version)).binary for version in versions):
+    if any(version.size > MAX_BYTES or Document(contents.get(version)).is_binary for version in versions):
         return 0, 0
     changes = contents.line_changes(base, result)
     return sum(change.added for change in changes), sum(change.removed for change in changes)
 
 
-def file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
+def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
     """Return facts about a file that a review should name: endings, encoding, permissions, hard links."""
     old, new = Document(base), Document(result)
     notes: list[str] = []
-    if base and result and not old.binary and not new.binary:
-        if old.mixed_eol:
+    if base and result and not old.is_binary and not new.is_binary:
+        if old.has_mixed_eol:
             notes.append("mixed line endings, kept line by line")
         elif old.eol_counts["\r\n"] and new.eol == "\r\n":
             notes.append("CRLF line endings kept")
@@ -136,7 +136,7 @@ def file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list
             notes.append("not valid UTF-8; other bytes are kept as they are")
         elif old.encoding != "utf-8":
             notes.append(f"{'UTF-8 with a byte order mark' if old.encoding == 'utf-8-sig' else old.encoding.upper()}")
-        if old.final_newline and not new.final_newline:
+        if old.has_final_newline and not new.has_final_newline:
             notes.append("the newline at the end goes")
     if mode is not None and not mode & 0o200:
         notes.append("read-only; it stays so")
@@ -145,10 +145,10 @@ def file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list
     return notes
 
 
-def link_notes(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
+def describe_link_change(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
     """Return where a symbolic link pointed, and where it points."""
     return [
-        f"{verb} {decode(contents.get(version))}"
+        f"{verb} {decode_utf8(contents.get(version))}"
         for verb, version in (("led to", base), ("leads to", result))
         if version is not None and version.is_link
     ]

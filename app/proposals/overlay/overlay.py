@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, TypeVar
 
-from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, file_version, files_below
+from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, list_files_below, make_file_version
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileVersion
 from app.proposals.values.pending_paths import PendingPath, PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 
 __all__ = ["Contents", "Overlay", "OverlayFile", "is_undecided", "parent_folders", "same_version"]
 
@@ -104,7 +104,7 @@ class Contents:
             _CACHED_CHANGES, _OLD_CHANGES
         )
 
-    def remember(self, sha256: str, data: bytes) -> None:
+    def cache(self, sha256: str, data: bytes) -> None:
         """Keep content that may be asked for soon; the oldest goes when there is too much."""
         with self._lock:
             kind = self._read if self._stored.get(sha256) is None else self._stored
@@ -112,11 +112,11 @@ class Contents:
 
     def add(self, data: bytes, mode: int) -> FileVersion:
         """Register content that the next `save` writes to the store; return its version."""
-        version = file_version(data, mode)
-        self.keep(version, data)
+        version = make_file_version(data, mode)
+        self.add_known(version, data)
         return version
 
-    def keep(self, version: FileVersion, data: bytes) -> None:
+    def add_known(self, version: FileVersion, data: bytes) -> None:
         """Keep content whose version is known."""
         with self._lock:
             self._unsaved[version.sha256] = data
@@ -149,7 +149,7 @@ class Contents:
                 data = self._recent(version.sha256)
         if data is None:
             try:
-                data = self._store.blob(version.sha256)
+                data = self._store.read_blob(version.sha256)
             except KeyError as error:
                 name = version.sha256[:12]
                 raise MissingContent(
@@ -174,7 +174,7 @@ class Contents:
                 self._compared.add(pair, found, len(found) + 1)
         return found
 
-    def find(self, prefix: str) -> bytes | None:
+    def find_by_prefix(self, prefix: str) -> bytes | None:
         """Return content by the first digits of its SHA-256, if they are unambiguous.
 
         Only whole ones are looked up in the store.
@@ -187,7 +187,7 @@ class Contents:
         if found:
             return next(iter(found.values())) if len(found) == 1 else None
         try:
-            return self._store.blob(prefix)
+            return self._store.read_blob(prefix)
         except KeyError:
             return None
 
@@ -215,10 +215,10 @@ class Overlay:
         """
         if entry := self.pending.get(path):
             return entry.version
-        file = self.disk(path)
+        file = self.read_disk(path)
         return file.version if file else None
 
-    def touched(self) -> set[str]:
+    def touched_paths(self) -> set[str]:
         """Files that hold pending changes."""
         return {path for path, entry in self.pending.all().items() if entry.version is not None}
 
@@ -232,28 +232,28 @@ class Overlay:
             if entry.version is not None and limit is not None and entry.version.size > limit:
                 raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", path)
             return None if entry.version is None else self.contents.get(entry.version)
-        file = self.disk(path, limit)
+        file = self.read_disk(path, limit)
         return file.data if file else None
 
-    def disk(self, path: str, limit: int | None = None) -> DiskFile | None:
+    def read_disk(self, path: str, limit: int | None = None) -> DiskFile | None:
         """Return the file on disk, ignoring pending edits; raises as `content` does."""
         if path not in self._disk:
             file = self._disk[path] = self.filesystem.read(path, limit)
             if file:
-                self.contents.remember(file.version.sha256, file.data)
+                self.contents.cache(file.version.sha256, file.data)
         return self._disk[path]
 
-    def keep(self, path: str) -> None:
+    def keep_disk_content(self, path: str) -> None:
         """Store the disk content of a path with the next `save`: a proposal is based on it."""
-        if self.pending.get(path) is None and (file := self.disk(path)):
-            self.contents.keep(file.version, file.data)
+        if self.pending.get(path) is None and (file := self.read_disk(path)):
+            self.contents.add_known(file.version, file.data)
 
-    def pending_at(self, path: str) -> tuple[str, ...]:
+    def pending_proposals_at(self, path: str) -> tuple[str, ...]:
         """Return the ids of the proposals whose pending edits the path shows."""
         entry = self.pending.get(path)
         return entry.by if entry else ()
 
-    def strange_names(self, path: str, session: str) -> tuple[str, ...]:
+    def earlier_names_by_others(self, path: str, session: str) -> tuple[str, ...]:
         """The paths that the pending content has been at, unless the model of this session alone made it so."""
         entry = self.pending.get(path)
         return entry.names if entry and entry.version and entry.authors - {session} else ()
@@ -269,7 +269,7 @@ class Overlay:
         above = parent_folders(path)
         return "missing" if any(self.pending.has_file(folder) for folder in above) else self.filesystem.kind(path)
 
-    def obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
+    def creation_obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
         """Return why no file can be created at a free path; empty if one can.
 
         Args:
@@ -296,9 +296,9 @@ class Overlay:
         here = {path: entry for path, entry in self.pending.loaded_paths().items() if path.startswith(below)}
         gone = {path for path, entry in here.items() if entry.version is None}
         put = here.keys() - gone
-        return sorted(({*files_below(self.filesystem, folder)} - gone) | put)
+        return sorted(({*list_files_below(self.filesystem, folder)} - gone) | put)
 
-    def paths(self) -> tuple[set[str], set[str]]:
+    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Return the paths that the pending changes add to the disk, and those that they remove."""
         added, removed = set(), set()
         for path, entry in self.pending.all().items():
@@ -317,10 +317,10 @@ def same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
     return (one.sha256, one.mode) == (other.sha256, other.mode)
 
 
-def pending_files(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, Leaf | None]:
+def pending_files(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
     """Return the files of pending changes with their bytes, None for deleted ones. Raises MissingContent."""
-    found: dict[str, Leaf | None] = {}
+    found: dict[str, FileOrLink | None] = {}
     for path, entry in pending.items():
         version = entry.version
-        found[path] = None if version is None else Leaf(contents.get(version), version.mode, entry.since)
+        found[path] = None if version is None else FileOrLink(contents.get(version), version.mode, entry.since)
     return found

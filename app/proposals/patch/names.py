@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.proposals.text.document import decode, encode
+from app.proposals.text.document import decode_utf8, encode_utf8
 
 NO_FILE = "/dev/null"
 
@@ -43,7 +43,7 @@ def quote_name(path: str) -> str:
     ):
         return path
     pieces = []
-    for byte in encode(path):
+    for byte in encode_utf8(path):
         if byte in _LETTERS:
             pieces.append(f"\\{_LETTERS[byte]}")
         elif byte < 32 or byte >= 127 or (byte == 32 and splits):
@@ -60,9 +60,9 @@ def unquote_name(text: str) -> tuple[str, str]:
     while at < len(text):
         character = text[at]
         if character == '"':
-            return decode(bytes(data)), text[at + 1 :]
+            return decode_utf8(bytes(data)), text[at + 1 :]
         if character != "\\":
-            data += encode(character)
+            data += encode_utf8(character)
             at += 1
             continue
         code = text[at + 1 : at + 2]
@@ -77,15 +77,15 @@ def unquote_name(text: str) -> tuple[str, str]:
     raise ValueError("no closing quote")
 
 
-def header_name(text: str) -> str:
+def read_header_name(text: str) -> str:
     """The name in a header line (without its first word): unquoted, and without a timestamp."""
     return parse_header_name(text).path
 
 
-def whole_name(text: str) -> str:
+def read_rename_name(text: str) -> str:
     """The name after `rename from` or `rename to`, which ends with the line: a space or a tab is part of it."""
     text = text.rstrip("\r")
-    return header_name(text) if text.startswith('"') else text
+    return read_header_name(text) if text.startswith('"') else text
 
 
 def parse_header_name(text: str) -> HeaderName:
@@ -114,7 +114,7 @@ def _is_epoch(stamp: re.Match[str] | None) -> bool:
     return local == (zone if stamp["sign"] == "+" else -zone)
 
 
-def git_header_names(text: str) -> tuple[str, str] | None:
+def parse_git_header(text: str) -> tuple[str, str] | None:
     """Both names, prefixes included, of a `diff --git` line (without these words), or None if it can't be split.
 
     Names may hold spaces, so the split is where both halves name the same file; only the quoted form says it plainly.
@@ -140,7 +140,7 @@ def git_header_names(text: str) -> tuple[str, str] | None:
     return (halves[0], halves[1]) if len(halves) == 2 else None
 
 
-def plain_names(
+def strip_prefixes(
     old: str, new: str, git_names: tuple[str, str] | None, known: Iterable[PrefixPair] = ()
 ) -> tuple[str, str]:
     """The names of the `---` and `+++` lines without the prefixes that the diff put before them.
@@ -150,7 +150,7 @@ def plain_names(
     `/dev/null`, where it is git's own or one of the `known`, which other files of the patch have.
     """
     old, new = _tidy(old), _tidy(new)
-    prefixes = prefixes_of(old, new, git_names)
+    prefixes = find_prefixes(old, new, git_names)
     if NO_FILE in (old, new) and not (git_names and git_names[0] == git_names[1]):
         # The one of the other side too: no folder is meant by it where all the other names have a prefix.
         name = new if old == NO_FILE else old
@@ -163,19 +163,19 @@ def plain_names(
     return _tidy(old), _tidy(new)
 
 
-def prefixes_of(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
+def find_prefixes(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
     """Return the prefixes of the two sides' names that are no part of the paths."""
     old, new = _tidy(old), _tidy(new)
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:
         if git_names and NO_FILE not in git_names:
-            return prefixes_of(*git_names, None)
+            return find_prefixes(*git_names, None)
         named_first, rest, usual = (new_first, new_rest, "b") if old == NO_FILE else (old_first, old_rest, "a")
         return ("a/", "b/") if named_first == usual and rest else None
     if not old_rest or not new_rest or not old_first or not new_first:
         return None
     if (old_first, new_first) == ("a", "b"):
-        inner = prefixes_of(old_rest, new_rest, None) if git_names and old_rest != new_rest else None
+        inner = find_prefixes(old_rest, new_rest, None) if git_names and old_rest != new_rest else None
         return ("a/", "b/") if inner is None else (f"a/{inner[0]}", f"b/{inner[1]}")
     return (f"{old_first}/", f"{new_first}/") if old_first != new_first and old_rest == new_rest else None
 

@@ -62,7 +62,7 @@ class PatchHunk:
         )
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether any line is removed or inserted."""
         return any(line.step is not LineOperation.KEEP for line in self.lines)
 
@@ -90,7 +90,7 @@ class FilePatch:
     """Why the part can't be made and is passed over, if so."""
 
     @property
-    def inserts_only(self) -> bool:
+    def is_insert_only(self) -> bool:
         """Whether no hunk names a line of the file: sloppily written creations look so."""
         return bool(self.hunks) and all(hunk.has_no_context_lines for hunk in self.hunks)
 
@@ -105,7 +105,7 @@ class FilePatch:
         return sum(line.step is LineOperation.REMOVE for hunk in self.hunks for line in hunk.lines)
 
 
-def named_paths(parts: Iterable[FilePatch]) -> list[str]:
+def created_paths(parts: Iterable[FilePatch]) -> list[str]:
     """Return every path that the parts create, each once."""
     made = [part for part in parts if not part.left_out]
     return list(dict.fromkeys(path for part in made for path in (part.old_path, part.path) if path))
@@ -120,10 +120,10 @@ class ReadPatch:
     @property
     def paths(self) -> Sequence[str]:
         """Every path that it touches or is made from; nothing else is read for it."""
-        return named_paths(self.parts)
+        return created_paths(self.parts)
 
 
-def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
+def parse_script_line(line: str, *, terminated: bool = True) -> ScriptLine:
     """A body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
     if not terminated:
@@ -133,7 +133,7 @@ def script_line(line: str, *, terminated: bool = True) -> ScriptLine:
     return ScriptLine(LineOperation(mark), text, "\n")
 
 
-def content(lines: Sequence[ScriptLine]) -> str:
+def join_script_lines(lines: Sequence[ScriptLine]) -> str:
     r"""Return the lines with their endings, `\n` where they have none."""
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 

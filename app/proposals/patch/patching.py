@@ -14,15 +14,15 @@ from app.proposals.patch.parts import FilePatch, PatchHunk
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.prose import (
     HunkHeader,
-    begins_file,
     is_fence,
+    is_file_start,
     is_list_line,
     is_signature,
     read_hunk_header,
     skip_blank,
 )
 from app.proposals.patch.scan_unified import UnifiedScanner
-from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode
+from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode_utf8
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_note
 from app.proposals.values.pending_paths import parent_folders
@@ -64,7 +64,7 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
         UnsupportedPatch: It has a binary, combined, symlink, submodule or copy part.
     """
     if isinstance(text, bytes):
-        text = decode(text)
+        text = decode_utf8(text)
     if len(text) > MAX_CHARACTERS:
         raise UnsupportedPatch(
             f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
@@ -130,7 +130,7 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     inside = False
     in_sections = is_begin_patch(lines)
     for at, line in enumerate(lines):
-        if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or begins_file(lines, at):
+        if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or is_file_start(lines, at):
             inside = True
         elif line.startswith(("From ", "commit ")) or is_signature(lines, at):
             inside = False
@@ -149,7 +149,7 @@ class Patchable(Protocol):
         """The file as it is now; no content if there is none."""
         ...
 
-    def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
+    def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file; None if there is none.
 
         Raises:
@@ -223,7 +223,7 @@ def _inside(parts: Sequence[FilePatch], folder: str, draft: Patchable) -> Sequen
     paths = [path for part in parts for path in (part.path, part.old_path) if path]
     if not folder or not all(path.startswith(prefix) for path in paths):
         return parts
-    if any(draft.look(path) is not None for path in paths):
+    if any(draft.read_bytes_and_mode(path) is not None for path in paths):
         return parts
     return [
         replace(part, path=part.path.removeprefix(prefix), old_path=part.old_path.removeprefix(prefix))
@@ -259,7 +259,7 @@ def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
         case FileOperation.RENAME:
             return _rename(draft, part)
         case _:
-            if part.inserts_only and draft.read(part.path).content is None:
+            if part.is_insert_only and draft.read(part.path).content is None:
                 return [_create(draft, part)]
             data, mode = _content(draft, part.path, MAX_BYTES if part.hunks else None)
             after, matches = apply_file_patch(Document(data), part)
@@ -291,7 +291,7 @@ def _rename(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
 def _content(draft: Patchable, path: str, limit: int | None = None) -> tuple[bytes, int]:
     """The bytes and permission bits of a file, of at most `limit` bytes, that the patch changes."""
     try:
-        found = draft.look(path, limit)
+        found = draft.read_bytes_and_mode(path, limit)
     except OSError as error:
         if limit is not None and error.errno == errno.EFBIG:
             raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
@@ -351,7 +351,7 @@ def is_begin_patch(lines: Sequence[str]) -> bool:
     for at, line in enumerate(lines):
         if line.strip() == _BEGIN or _SECTION.match(line):
             return True
-        if begins_file(lines, at):
+        if is_file_start(lines, at):
             return False
     return False
 
@@ -507,7 +507,7 @@ class BeginPatchScanner:
             at += 1
         if current is not None and current.lines:
             hunks.append(_closed(current))
-        return [hunk for hunk in hunks if hunk.changes], at
+        return [hunk for hunk in hunks if hunk.has_changes], at
 
 
 def _closed(current: _Open, *, at_end: bool = False) -> PatchHunk:

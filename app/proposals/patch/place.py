@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from app.proposals.locate.alignment import describe_nearest, describe_places
-from app.proposals.locate.carry_over import LineOperation, ScriptLine, carry_over
+from app.proposals.locate.carry_over import LineOperation, ScriptLine, apply_script
 from app.proposals.locate.line_index import (
     BLANKS,
     BlockPlace,
@@ -19,18 +19,18 @@ from app.proposals.locate.line_index import (
     find_places,
     fold_spacing,
     matches_at,
-    without_trailing_space,
+    strip_trailing_space,
 )
 from app.proposals.locate.matching import (
     check_not_applied,
     describe_like_place,
+    find_tolerant_places,
     nearest_to_hint,
     resolve_places,
-    tolerant_places,
 )
-from app.proposals.patch.parts import FilePatch, PatchHunk, content, is_blob
-from app.proposals.text.document import BOM, Document, encode
-from app.proposals.text.line_edits import LineEdit, LineEdits, line_edits
+from app.proposals.patch.parts import FilePatch, PatchHunk, is_blob, join_script_lines
+from app.proposals.text.document import BOM, Document, encode_utf8
+from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -53,7 +53,7 @@ class PlacementState:
     stated: int = 0
     """The number of the hunk before."""
 
-    def in_order(self, found: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
+    def filter_in_order(self, found: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
         """The places after the hunk before; all if there are none, or if the numbers are in another order."""
         if stated is not None and stated < self.stated:
             return list(found)
@@ -69,7 +69,7 @@ class ChosenPlace:
     note: str = ""
 
 
-def note_of_order(found: Sequence[BlockPlace]) -> str:
+def describe_order_doubt(found: Sequence[BlockPlace]) -> str:
     """Return the doubt about a place that was chosen by the order of the hunks."""
     return f"{len(found)} places, the only one after the hunk before"
 
@@ -108,9 +108,9 @@ def choose_exact(
     if len(found) == 1:
         return ChosenPlace(found[0])
     note = f"{len(found)} places"
-    only = note_of_order(found)
-    found = [place for place in found if not made.changes_within(place.start, place.end)] or found
-    ordered = progress.in_order(found, stated)
+    only = describe_order_doubt(found)
+    found = [place for place in found if not made.has_changes_within(place.start, place.end)] or found
+    ordered = progress.filter_in_order(found, stated)
     if stated is not None:
         for start in (stated - 1 + progress.drift, stated - 1):
             for place in found:
@@ -142,7 +142,7 @@ def filter_places(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]
         places = [place for place in places if _reaches_end(index, place)] or places
     if not hunk.seek:
         return places, ""
-    above = lines_named(index, hunk.seek)
+    above = find_named_lines(index, hunk.seek)
     if not above:
         if hunk.unnumbered:
             raise NoMatch(_missing(index, hunk))
@@ -166,11 +166,11 @@ def filter_places(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]
     )
 
 
-def lines_named(index: TextIndex, seek: Sequence[str]) -> list[int]:
+def find_named_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
     """The lines, from 0, that a hunk may mean by those it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(seek):
-        there = index.positions(MatchLevel.SPACING).get(fold_spacing(text), [])
+        there = index.positions_by_line(MatchLevel.SPACING).get(fold_spacing(text), [])
         if not depth:
             above = there
             continue
@@ -180,9 +180,9 @@ def lines_named(index: TextIndex, seek: Sequence[str]) -> list[int]:
     return above
 
 
-def line_above(index: TextIndex, hunk: PatchHunk) -> int:
+def find_named_line(index: TextIndex, hunk: PatchHunk) -> int:
     """The one line, from 0, that the hunk names; raises NoMatch if there is none, or more."""
-    above = lines_named(index, hunk.seek)
+    above = find_named_lines(index, hunk.seek)
     if not above:
         raise NoMatch(_missing(index, hunk))
     if len(above) > 1:
@@ -196,7 +196,7 @@ def line_above(index: TextIndex, hunk: PatchHunk) -> int:
 
 def _missing(index: TextIndex, hunk: PatchHunk) -> str:
     for depth, text in enumerate(hunk.seek, 1):
-        if not lines_named(index, hunk.seek[:depth]):
+        if not find_named_lines(index, hunk.seek[:depth]):
             return (
                 f"The line that its `@@` names is not in the file{' below the one before' if depth > 1 else ''}: "
                 f"{text.strip()[:120]!r}. Name a line as it is, or none."
@@ -316,7 +316,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
         if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
             raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
         made += len(hunk.lines)
-    return encode(content(_joining_none(tuple(lines), at_end=True)))
+    return encode_utf8(join_script_lines(_joining_none(tuple(lines), at_end=True)))
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:
@@ -325,8 +325,8 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
         if patch.spelled_out and document.data and not is_blob(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
-    expected = [without_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
-    there = [without_trailing_space(text) for text in Document(document.data, verbatim=True).texts]
+    expected = [strip_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
+    there = [strip_trailing_space(text) for text in Document(document.data, verbatim=True).line_texts]
     if expected != there:
         index = TextIndex(document)
         raise NoMatch(
@@ -391,16 +391,16 @@ class _Placer:
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
-            self._take(line_edits(self._index.document, place.start, place.end, carry_over(script, place)))
+            self._take(make_line_edits(self._index.document, place.start, place.end, apply_script(script, place)))
             match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
             check_not_applied(self._index, [line.text for line in hunk.new_side])
-            tolerant, doubt = filter_places(self._index, hunk, tolerant_places(self._index, script, block))
+            tolerant, doubt = filter_places(self._index, hunk, find_tolerant_places(self._index, script, block))
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
-                ordered = self._progress.in_order(tolerant, stated)
+                ordered = self._progress.filter_in_order(tolerant, stated)
                 if len(ordered) < len(tolerant):
-                    doubt = "; ".join(filter(None, (doubt, note_of_order(tolerant))))
+                    doubt = "; ".join(filter(None, (doubt, describe_order_doubt(tolerant))))
                 tolerant = ordered
             resolution = resolve_places(self._index, script, tolerant, stated)
             self._check_not_cut(hunk, tolerant[0])
@@ -457,7 +457,7 @@ class _Placer:
     def _insert(self, hunk: PatchHunk) -> EditMatch:
         """Place a hunk that only inserts and shows nothing of the file."""
         document = self._index.document
-        lines = len(document.bodies)
+        lines = len(document.lines_without_mark)
         rung, note = MatchLevel.EXACT, ""
         if not lines:
             at = 0
@@ -466,7 +466,7 @@ class _Placer:
         elif hunk.at_end:
             at = lines
         elif hunk.seek:
-            at = line_above(self._index, hunk) + 1
+            at = find_named_line(self._index, hunk) + 1
             rung, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
         elif _goes_to_end(hunk):
             at = lines
@@ -480,7 +480,7 @@ class _Placer:
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
-        self._take(line_edits(document, at, at, carry_over(script, start)))
+        self._take(make_line_edits(document, at, at, apply_script(script, start)))
         if at == lines:
             self._progress.floor = floor
         return EditMatch(rung=rung, line=at + 1, note=note)
@@ -512,7 +512,7 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:
         return _without_endings(hunk.lines)
-    return _joining_none(hunk.lines, at_end=place.end == len(document.bodies))
+    return _joining_none(hunk.lines, at_end=place.end == len(document.lines_without_mark))
 
 
 def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:

@@ -28,7 +28,7 @@ class HunkHeader:
     """Whether it seems to have stated numbers once."""
 
     @property
-    def counted(self) -> bool:
+    def has_numbers(self) -> bool:
         """Whether it states numbers."""
         return self.old_start is not None
 
@@ -73,7 +73,7 @@ def is_header_pair(lines: Sequence[str], at: int) -> bool:
     return lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
 
 
-def begins_file(lines: Sequence[str], at: int) -> bool:
+def is_file_start(lines: Sequence[str], at: int) -> bool:
     """Return whether a `---` line with its `+++` line and a hunk begins here, rather than prose."""
     if not is_header_pair(lines, at):
         return False
@@ -101,7 +101,7 @@ def is_signature(lines: Sequence[str], at: int) -> bool:
     return not after or bool(_SIGNATURE_FOLLOWER.match(after))
 
 
-def begins_mail(line: str) -> bool:
+def is_mail_start(line: str) -> bool:
     """Whether the line begins a mail as `git format-patch` writes it."""
     return bool(_MAIL.match(line))
 
@@ -118,7 +118,7 @@ def skip_blank(lines: Sequence[str], at: int) -> int:
     return at
 
 
-def list_end(lines: Sequence[str], at: int) -> int | None:
+def find_list_end(lines: Sequence[str], at: int) -> int | None:
     """Return the end of text with a list that begins at `at`; None if there is no list, or there are changes too.
 
     A list item is a mark, one space and a word, so a removed line that begins with just one space looks like it; only
@@ -129,7 +129,7 @@ def list_end(lines: Sequence[str], at: int) -> int | None:
         line = lines[at]
         if is_new_section(line) or is_fence(line) or is_signature(lines, at):
             break
-        if line.startswith("@@") or begins_file(lines, at):
+        if line.startswith("@@") or is_file_start(lines, at):
             break
         if is_header_pair(lines, at):
             found = True
@@ -147,6 +147,6 @@ def is_list_line(line: str) -> bool:
     return bool(_BULLET.match(line) or _RULE.match(line))
 
 
-def ends_file(line: str) -> bool:
+def is_no_newline_marker(line: str) -> bool:
     """Return whether the line says that the file ends without a newline, in any language."""
     return line.startswith("\\ ") or line.lower().startswith("\\no newline")

@@ -16,27 +16,27 @@ from app.proposals.patch.names import (
     NO_FILE,
     HeaderName,
     PrefixPair,
-    git_header_names,
-    header_name,
+    find_prefixes,
+    parse_git_header,
     parse_header_name,
-    plain_names,
-    prefixes_of,
-    whole_name,
+    read_header_name,
+    read_rename_name,
+    strip_prefixes,
 )
-from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, could_be_blob, script_line
+from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, could_be_blob, parse_script_line
 from app.proposals.patch.prose import (
     HunkHeader,
-    begins_file,
-    begins_mail,
-    ends_file,
+    find_list_end,
     is_blank,
     is_damaged_header,
     is_fence,
+    is_file_start,
     is_header_pair,
     is_list_line,
+    is_mail_start,
     is_new_section,
+    is_no_newline_marker,
     is_signature,
-    list_end,
     read_hunk_header,
     skip_blank,
 )
@@ -72,12 +72,12 @@ class UnifiedPart:
     hunks: list[PatchHunk] = field(default_factory=list)
 
     @classmethod
-    def of_git(cls, at: int, text: str) -> "UnifiedPart":
+    def from_git_header(cls, at: int, text: str) -> "UnifiedPart":
         """The part that a `diff --git` line begins, without these words."""
-        return cls(at + 1, text, git_header_names(text))
+        return cls(at + 1, text, parse_git_header(text))
 
     @property
-    def named(self) -> bool:
+    def has_names(self) -> bool:
         """Whether its `---` and `+++` lines have been read."""
         return self.old is not None
 
@@ -96,9 +96,9 @@ class UnifiedPart:
     @property
     def prefixes(self) -> PrefixPair | None:
         """Return the prefixes of both names that are no part of the paths."""
-        return None if self.rename else prefixes_of(*self.names, self.git_names)
+        return None if self.rename else find_prefixes(*self.names, self.git_names)
 
-    def take_extended(self, line: str, at: int) -> bool:
+    def read_extended_header(self, line: str, at: int) -> bool:
         """Take one of git's extended header lines, line `at` (from 0); False if it is none."""
         line = line.rstrip("\r")
         for words in _MODES:
@@ -107,7 +107,7 @@ class UnifiedPart:
                 return True
         for words in ("rename from ", "rename to "):
             if line.startswith(words):
-                self.rename[words.strip()] = whole_name(line[len(words) :])
+                self.rename[words.strip()] = read_rename_name(line[len(words) :])
                 return True
         if index := _INDEX.match(line):
             self.old_blob, self.new_blob = index[1], index[2]
@@ -117,11 +117,11 @@ class UnifiedPart:
         if line.startswith(("copy from ", "copy to ")):
             raise UnsupportedPatch(f"Line {at + 1}: copies are not taken. Make the diff without -C.")
         if line.startswith("GIT binary patch"):
-            name = plain_names(*self.git_names, self.git_names)[1] if self.git_names else "this file"
+            name = strip_prefixes(*self.git_names, self.git_names)[1] if self.git_names else "this file"
             raise UnsupportedPatch(f"Line {at + 1}: the part for {name} is binary, which is not taken.")
         return line.startswith(_EXTENDED)
 
-    def take_binary(self, line: str) -> bool:
+    def read_binary_line(self, line: str) -> bool:
         """Take a line about a binary difference of the part; False if it is none."""
         line = line.rstrip("\r")
         said = _BINARY.match(line) if line.endswith(" differ") else None
@@ -132,13 +132,13 @@ class UnifiedPart:
             self.old, self.new = parse_header_name(said[1]), parse_header_name(said[2])
         return True
 
-    def finished(self, known: Collection[PrefixPair]) -> FilePatch:
+    def to_file_patch(self, known: Collection[PrefixPair]) -> FilePatch:
         """Return the parsed part. Raises `MalformedPatch`.
 
         Args:
             known: The prefixes that other parts have, for names that stand alone.
         """
-        old, new = self._renamed() if self.rename else plain_names(*self.names, self.git_names, known)
+        old, new = self._renamed() if self.rename else strip_prefixes(*self.names, self.git_names, known)
         if self.old and self.old.missing and not any(hunk.old_side for hunk in self.hunks):
             old = NO_FILE
         elif self.new and self.new.missing and not any(hunk.new_side for hunk in self.hunks):
@@ -153,7 +153,7 @@ class UnifiedPart:
             path, op, old_path = new, FileOperation.EDIT if self.hunks else FileOperation.MODE, ""
         if not path or path == NO_FILE:
             raise MalformedPatch(f"Line {self.line}: the header names no file.")
-        if self.named and not self.rename:
+        if self.has_names and not self.rename:
             self._check_names(old, new)
         if self.no_data:
             return FilePatch(path, op, old_path=old_path, left_out=NO_DATA)
@@ -185,7 +185,7 @@ class UnifiedPart:
         """Refuse a header that names different files where one is meant."""
         both = {name for name in (old, new) if name != NO_FILE}
         if self.git_names:
-            fit = both <= set(plain_names(*self.git_names, self.git_names))
+            fit = both <= set(strip_prefixes(*self.git_names, self.git_names))
         else:
             # What a hunk removes or keeps would show which of the two is there.
             fit = len(both) == 1 or any(hunk.old_side for hunk in self.hunks)
@@ -204,11 +204,11 @@ class UnifiedPart:
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
 
-def finished_parts(parts: Iterable[UnifiedPart]) -> list[FilePatch]:
+def to_file_patches(parts: Iterable[UnifiedPart]) -> list[FilePatch]:
     """Return the parsed parts of a patch, in order. Raises `MalformedPatch`."""
     parts = list(parts)
     known = {pair for part in parts if (pair := part.prefixes)}
-    return [part.finished(known) for part in parts]
+    return [part.to_file_patch(known) for part in parts]
 
 
 def _mode(text: str, at: int) -> int:
@@ -266,12 +266,12 @@ class UnifiedScanner:
         part = next((part for part in reversed(self._parts) if part.hunks), None)
         if self._in_mail and not self._whole and part:
             part.hunks[-1] = replace(part.hunks[-1], doubt=part.hunks[-1].doubt or _UNCLOSED)
-        return finished_parts(self._parts)
+        return to_file_patches(self._parts)
 
     def _take(self, at: int) -> int:
         """Read the element at a line; return the line where the next one begins."""
         line = self._lines[at]
-        if begins_mail(line):
+        if is_mail_start(line):
             self._in_mail = self._in_message = True
         elif self._in_message and not self._begins_diff(at):
             if line[:1] in _MARKS:
@@ -285,8 +285,8 @@ class UnifiedScanner:
                 "Make it against one parent (`git diff PARENT`)."
             )
         if line.startswith("diff --git "):
-            self._begin(UnifiedPart.of_git(at, line[11:]))
-        elif begins_file(self._lines, at):
+            self._begin(UnifiedPart.from_git_header(at, line[11:]))
+        elif is_file_start(self._lines, at):
             return self._take_names(at)
         elif line.startswith("@@"):
             return self._take_hunk(at, at + 1)
@@ -298,7 +298,7 @@ class UnifiedScanner:
         """Whether the message of a mail ends here; names without a numbered hunk are text, as git has it."""
         line = self._lines[at]
         return line.startswith(("diff --git ", "diff --cc ", "@@ -")) or (
-            begins_file(self._lines, at) and self._lines[at + 2].startswith("@@ -")
+            is_file_start(self._lines, at) and self._lines[at + 2].startswith("@@ -")
         )
 
     def _closes_mail(self, at: int) -> bool:
@@ -308,7 +308,7 @@ class UnifiedScanner:
         if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
             return False
         later = (line.rstrip("\r") for line in islice(self._lines, at + 1, None))
-        return "-- " not in takewhile(lambda line: not begins_mail(line), later)
+        return "-- " not in takewhile(lambda line: not is_mail_start(line), later)
 
     def _begin(self, part: UnifiedPart) -> UnifiedPart:
         self._parts.append(part)
@@ -318,7 +318,7 @@ class UnifiedScanner:
 
     def _take_names(self, at: int) -> int:
         part = self._part
-        if part is None or part.named or part.hunks or part.no_data:
+        if part is None or part.has_names or part.hunks or part.no_data:
             part = self._begin(UnifiedPart(at + 1))
         part.old, part.new = parse_header_name(self._lines[at][4:]), parse_header_name(self._lines[at + 1][4:])
         self.header_pairs += 1
@@ -333,15 +333,15 @@ class UnifiedScanner:
     def _take_extended(self, line: str, at: int) -> bool:
         """Take a line of a header that is neither names nor hunk; False if it is none."""
         part = self._part
-        if part is not None and not part.hunks and part.take_extended(line, at):
+        if part is not None and not part.hunks and part.read_extended_header(line, at):
             return True
-        if part is None or part.named or part.hunks:
+        if part is None or part.has_names or part.hunks:
             alone = UnifiedPart(at + 1)
-            if not alone.take_binary(line):
+            if not alone.read_binary_line(line):
                 return False
             self._begin(alone)
             return True
-        return part.take_binary(line)
+        return part.read_binary_line(line)
 
     def _pass_over(self, at: int) -> None:
         """Leave a line aside that is text around the patch; raises MalformedPatch if it may be a lost change."""
@@ -365,13 +365,13 @@ class UnifiedScanner:
             self.prose.add(at)
 
     def _names_one_file(self, at: int) -> bool:
-        old, new = header_name(self._lines[at][4:]), header_name(self._lines[at + 1][4:])
-        old, new = plain_names(old, new, None)
+        old, new = read_header_name(self._lines[at][4:]), read_header_name(self._lines[at + 1][4:])
+        old, new = strip_prefixes(old, new, None)
         return old == new or NO_FILE in (old, new)
 
     def _take_hunk(self, header_at: int, body: int) -> int:
         part = self._part
-        if part is None or not (part.named or part.git_names):
+        if part is None or not (part.has_names or part.git_names):
             raise MalformedPatch(
                 f"Line {header_at + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
             )
@@ -400,7 +400,7 @@ class UnifiedScanner:
         )
         if not self._whole and skip_blank(self._lines, end) == len(self._lines):
             hunk = _ending_early(hunk, header, ends_text=end == len(self._lines))
-        if hunk.changes:
+        if hunk.has_changes:
             doubt = _LIST_AFTER if prose_end is not None else _miscounted(hunk, header) or _ending_within(hunk)
             part.hunks.append(replace(hunk, doubt=doubt or _headed_badly(line, header, lines[0].text)))
         elif not lines and skip_blank(self._lines, end) == len(self._lines):
@@ -439,12 +439,12 @@ class UnifiedScanner:
                     old -= 1
                 case "+":
                     new -= 1
-                case "\\" if ends_file(self._lines[at]):
+                case "\\" if is_no_newline_marker(self._lines[at]):
                     pass
                 case _:
                     return None
             at += 1
-        while at < len(self._lines) and ends_file(self._lines[at]):
+        while at < len(self._lines) and is_no_newline_marker(self._lines[at]):
             at += 1
         return None if old < 0 or new < 0 else at
 
@@ -472,7 +472,7 @@ class UnifiedScanner:
         """Return the end of a text with a list that follows a complete body; None if there is none."""
         if self._is_body(at):
             return None
-        end = list_end(self._lines, at)
+        end = find_list_end(self._lines, at)
         if end is not None:
             self.prose.update(line for line in range(at, end) if self._lines[line][:1] in _MARKS)
         return end
@@ -486,7 +486,7 @@ class UnifiedScanner:
                 at += 1
                 continue
             if (
-                (line[0] not in " +-" and not ends_file(line))
+                (line[0] not in " +-" and not is_no_newline_marker(line))
                 or is_header_pair(self._lines, at)
                 or is_signature(self._lines, at)
             ):
@@ -498,10 +498,10 @@ class UnifiedScanner:
     def _body(self, start: int, end: int) -> tuple[ScriptLine, ...]:
         lines: list[ScriptLine] = []
         for at in range(start, end):
-            if ends_file(self._lines[at]):
+            if is_no_newline_marker(self._lines[at]):
                 continue
-            terminated = not (at + 1 < len(self._lines) and ends_file(self._lines[at + 1]))
-            lines.append(script_line(self._lines[at], terminated=terminated))
+            terminated = not (at + 1 < len(self._lines) and is_no_newline_marker(self._lines[at + 1]))
+            lines.append(parse_script_line(self._lines[at], terminated=terminated))
         return tuple(lines)
 
     def _refuse_loose(self, at: int) -> None:
@@ -536,6 +536,6 @@ def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> Pa
 def _miscounted(hunk: PatchHunk, header: HunkHeader) -> str:
     """Return what is wrong with the counts of a header; empty if nothing is."""
     old, new = len(hunk.old_side), len(hunk.new_side)
-    if not header.counted or (header.old_count, header.new_count) == (old, new):
+    if not header.has_numbers or (header.old_count, header.new_count) == (old, new):
         return ""
     return f"the hunk states {header.old_count} old and {header.new_count} new lines, but has {old} and {new}"

@@ -55,7 +55,7 @@ def computed_summary(proposal: Proposal) -> str:
 
     It is empty where it would repeat the heading of the only file.
     """
-    shown, reasons = proposal.in_question, summary_clauses(proposal)
+    shown, reasons = proposal.counted_changes, summary_clauses(proposal)
     if len(shown) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
@@ -65,7 +65,7 @@ def computed_summary(proposal: Proposal) -> str:
 
 def summary_clauses(proposal: Proposal) -> list[str]:
     """Return clauses about risky files of a summary: `removes 2 tests`, `touches .github/`."""
-    return [*_clauses(proposal.reasons, {change.path for change in proposal.in_question})]
+    return [*_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
 
 
 def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
@@ -80,7 +80,7 @@ def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]
 
 def format_reason(reason: Reason, change: FileChange) -> str:
     """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
-    words = reason.words
+    words = reason.description
     lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
     known = list(dict.fromkeys(line for line in lines if line))
     if known:

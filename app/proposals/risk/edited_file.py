@@ -123,7 +123,7 @@ _AUTOMATION = re.compile(
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
 
-def lock_source(path: str) -> str | None:
+def source_of_lock_file(path: str) -> str | None:
     """Return the name of the file to which a lock file belongs; None for any other file."""
     return _LOCKED_BY.get(_name(path))
 
@@ -202,7 +202,7 @@ class LexingBudget:
         if size > self._left:
             return None
         self._left -= size
-        return blank_lines(path, lines)
+        return blank_strings_and_comments(path, lines)
 
 
 class EditedFile:
@@ -259,7 +259,7 @@ class EditedFile:
             return lines
         return [line._replace(text=code) for line, code in zip(lines, apart, strict=True)]
 
-    def reason(self, kind: ReasonKind, lines: Iterable[ChangedLine], names: Iterable[str] = ()) -> Reason:
+    def make_reason(self, kind: ReasonKind, lines: Iterable[ChangedLine], names: Iterable[str] = ()) -> Reason:
         """A reason that was found in these lines."""
         found = list(lines)
         places = tuple(line.place for line in found[:MOST_PLACES])
@@ -274,7 +274,7 @@ def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iter
         yield ChangedLine(start + offset, line, hunk.id, side, offset)
 
 
-def blank_lines(path: str, lines: Sequence[str]) -> Sequence[str]:
+def blank_strings_and_comments(path: str, lines: Sequence[str]) -> Sequence[str]:
     """Return the lines with strings and comments blanked; unchanged if the language is not known well enough."""
     lexer = _lexer_for(path.rpartition("/")[2])
     if lexer is None:
@@ -329,7 +329,7 @@ _MOST = 2_000_000
 """Characters of added text, at most, in which uses are looked for."""
 
 
-def order_by_need(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str, ...]:
+def order_for_review(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str, ...]:
     """Return the paths in the order in which they should be read.
 
     First the files with reasons, the gravest first; then definitions before what uses them, each test behind what
@@ -388,13 +388,18 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
     return list(placed)
 
 
+def defined_names(line: str) -> list[str]:
+    """Return the names that a line of source defines."""
+    return [next(name for name in found.groups() if name) for found in _DEFINITION.finditer(line)]
+
+
 def _needs(files: Sequence[EditedFile]) -> Mapping[str, Mapping[str, int]]:
     """Return, for each path, the others whose new names it uses, and how many of them."""
     homes: dict[str, set[str]] = {}
     for file in files:
         for line in file.added:
-            for found in _DEFINITION.finditer(line.text):
-                homes.setdefault(next(name for name in found.groups() if name), set()).add(file.path)
+            for name in defined_names(line.text):
+                homes.setdefault(name, set()).add(file.path)
     home = {name: paths.pop() for name, paths in homes.items() if len(paths) == 1}
     needs: dict[str, dict[str, int]] = {file.path: {} for file in files}
     for file in files:

@@ -15,12 +15,13 @@ from app.proposals.risk.edited_file import (
     is_generated,
     is_prose,
     is_test,
-    lock_source,
-    order_by_need,
+    order_for_review,
+    source_of_lock_file,
     test_subject,
 )
+from app.proposals.risk.read_reasons import ReadHistory, read_reasons
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import equal_ends
+from app.proposals.text.line_comparison import common_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
 from app.text.deceiving_text import find_deceptive
@@ -78,7 +79,7 @@ Added = Mapping[str, int]
 """How often each line, stripped, was added in all files of a proposal."""
 
 
-def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
+def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
     """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
@@ -93,7 +94,7 @@ def removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) ->
         if gone and len(gone) > (new := sum(1 for _ in find_test_names(file.added, file.added_text))):
             # A test that got another name is still there: as many as are new are taken for those.
             gone = gone[: len(gone) - new] if new else gone
-            yield file.reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
+            yield file.make_reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
         else:
             gone = []
         yield from _skipped(file)
@@ -124,7 +125,7 @@ def _skipped(file: EditedFile) -> Iterator[Reason]:
     before = sum(1 for line in file.removed if _SKIP.search(line.text))
     after = [line for line in file.added_code if _SKIP.search(line.text)]
     if len(after) > before:
-        yield file.reason(ReasonKind.SKIPPED, after[before:])
+        yield file.make_reason(ReasonKind.SKIPPED, after[before:])
 
 
 def _gone_with_their_call(file: EditedFile) -> set[int]:
@@ -168,13 +169,13 @@ def _fewer(
         else:
             gone.append(line)
     if gone:
-        yield file.reason(kind, gone)
+        yield file.make_reason(kind, gone)
 
 
 _WORD = re.compile(r"[\w./\\-]+")
 
 
-def unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[str]:
+def find_unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[str]:
     """Return the paths that the user's request does not mention; none if it mentions no path at all.
 
     The tests of what is named are named with it, and so is all that is in a folder that is named.
@@ -214,12 +215,12 @@ _BETWEEN = ",;:{}\"'`"
 """Characters that no operator holds, and beside which none depends on what is on their other side."""
 
 
-def changed_operators(file: EditedFile) -> Iterator[Reason]:
+def find_changed_operators(file: EditedFile) -> Iterator[Reason]:
     """Return lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
     if is_prose(file.path) or not any(_turned(file.removed, file.added)):
         return
     if found := list(_turned(file.removed_code, file.added_code)):
-        yield file.reason(ReasonKind.OPERATORS, found)
+        yield file.make_reason(ReasonKind.OPERATORS, found)
 
 
 def _turned(removed: Sequence[ChangedLine], added: Sequence[ChangedLine]) -> Iterator[ChangedLine]:
@@ -259,7 +260,7 @@ def _comparable(
 
 def _differing(old: str, new: str) -> tuple[str, str]:
     """Return both texts without their common beginning and end, cut only where no operator is split."""
-    head, tail = equal_ends(old, new)
+    head, tail = common_ends(old, new)
     start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
     ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
     left = len(old) - min(ends) - 1 if ends else 0
@@ -289,7 +290,7 @@ _LONGEST = 4
 """Lines of an empty handler, with comments."""
 
 
-def swallowed_errors(file: EditedFile) -> Iterator[Reason]:
+def find_swallowed_errors(file: EditedFile) -> Iterator[Reason]:
     """Return exception handlers that are new or emptied and contain nothing but comments."""
     if not _CANDIDATE.search(file.added_text):
         return
@@ -301,7 +302,7 @@ def swallowed_errors(file: EditedFile) -> Iterator[Reason]:
         lines = [] if last is None else [added[number] for number in range(first, last + 1) if number in added]
         found += lines[:1]
     if found:
-        yield file.reason(ReasonKind.SWALLOWED, found)
+        yield file.make_reason(ReasonKind.SWALLOWED, found)
 
 
 def _end_of_empty(path: str, code: Sequence[str], first: int) -> int | None:
@@ -366,11 +367,11 @@ def find_secrets(file: EditedFile) -> Iterator[Reason]:
     patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
     known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
     if known:
-        yield file.reason(ReasonKind.SECRET, (line for line, _ in known), (name for _, name in known))
+        yield file.make_reason(ReasonKind.SECRET, (line for line, _ in known), (name for _, name in known))
     elif not is_test(file.path) and not is_prose(file.path) and _ASSIGNED.search(file.added_text):
         found = [line for line in file.added if any(_is_random(match[1]) for match in _ASSIGNED.finditer(line.text))]
         if found:
-            yield file.reason(ReasonKind.SECRET, found)
+            yield file.make_reason(ReasonKind.SECRET, found)
 
 
 def _known(line: ChangedLine, patterns: Mapping[str, LiteralPattern]) -> Iterator[str]:
@@ -534,7 +535,7 @@ _DEFINED = re.compile(r"\b(?:def|function|func|fn)\s$")
 _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 
 
-def new_calls(file: EditedFile) -> Iterator[Reason]:
+def find_new_calls(file: EditedFile) -> Iterator[Reason]:
     """Yield a reason for each risky call that the file makes more often than before.
 
     Tests start programs and servers as a matter of course; only weakened connections are reported for them.
@@ -574,7 +575,7 @@ def _more(
             else:
                 found.append((line, name))
     if found:
-        yield file.reason(kind, (line for line, _ in found), (name for _, name in found))
+        yield file.make_reason(kind, (line for line, _ in found), (name for _, name in found))
 
 
 def _named(pattern: LiteralPattern, text: str) -> Iterator[str]:
@@ -587,18 +588,30 @@ _EXECUTABLE = 0o111
 _SPECIAL = 0o7000
 
 
-def with_reasons(contents: Contents, proposal: Proposal, request: str = "") -> Proposal:
+def add_reasons(
+    contents: Contents, proposal: Proposal, request: str = "", history: ReadHistory | None = None
+) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
         request: What the user asked for, in their words, as far as that is known.
+        history: What its author had read; None to keep the reasons that were found in that before.
     """
     budget = LexingBudget()
     files = [_edited(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
-    unasked = unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
-    reasons = tuple(find_reasons(files, unasked))
-    return proposal.model_copy(update={"reasons": reasons, "order": proposal.order or order_by_need(files, reasons)})
+    unasked = find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
+    paths = {change.path for change in proposal.files}
+    if history is not None:
+        by_reading = [
+            reason for file in iterate_cooperatively(files) for reason in read_reasons(file, history, paths)
+        ]
+    else:
+        by_reading = [one for one in proposal.reasons if one.kind.is_of_reading and one.path in paths]
+    reasons = (*find_reasons(files, unasked), *by_reading)
+    return proposal.model_copy(
+        update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
+    )
 
 
 def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
@@ -612,27 +625,27 @@ def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> 
         yield from _of_file(file, paths)
         if file.path in unasked and not last:
             yield Reason(kind=ReasonKind.UNASKED, path=file.path)
-        if lock_source(file.path) is None:
+        if source_of_lock_file(file.path) is None:
             yield from find_secrets(file)
         if not last:
             yield from _of_code(file, added, tests)
 
 
 def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
-    yield from new_calls(file)
-    yield from swallowed_errors(file)
-    yield from removed_safeguards(file, added, tests)
-    yield from changed_operators(file)
+    yield from find_new_calls(file)
+    yield from find_swallowed_errors(file)
+    yield from find_removed_safeguards(file, added, tests)
+    yield from find_changed_operators(file)
 
 
 def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
     """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
-        yield file.reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
+        yield file.make_reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
     if change.op is FileOperation.DELETE:
         yield Reason(kind=ReasonKind.DELETED, path=path)
-    if change.inexact:
+    if change.is_inexact:
         yield Reason(kind=ReasonKind.INEXACT, path=path)
     if more := _rights(change):
         yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
@@ -640,7 +653,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
-    manifest = lock_source(path)
+    manifest = source_of_lock_file(path)
     if manifest and change.op is FileOperation.EDIT:
         folder = path.rpartition("/")[0]
         if (f"{folder}/{manifest}" if folder else manifest) not in paths:
@@ -649,7 +662,7 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
 
 def _stands_last(file: EditedFile) -> list[Reason]:
     """Return the reasons why a file is read last; empty for most."""
-    if lock_source(file.path) is not None:
+    if source_of_lock_file(file.path) is not None:
         return [Reason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated(file.path, file.old)
     return [Reason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
@@ -657,8 +670,8 @@ def _stands_last(file: EditedFile) -> list[Reason]:
 
 def _rights(change: FileChange) -> str:
     """Return the permissions that a file gains, in words."""
-    if change.result is None or change.links:
-        return "a link" if change.links and change.result is not None else ""
+    if change.result is None or change.involves_link:
+        return "a link" if change.involves_link and change.result is not None else ""
     new = change.result.mode & ~(change.base.mode if change.base else 0)
     if new & _SPECIAL:
         return "run with other rights"
@@ -668,7 +681,7 @@ def _rights(change: FileChange) -> str:
 
 
 def _edited(contents: Contents, change: FileChange, budget: LexingBudget) -> EditedFile:
-    if change.binary or change.links:
+    if change.binary or change.involves_link:
         return EditedFile(change, (), (), budget)
-    old, new = (Document(contents.get(version)).texts for version in (change.base, change.result))
+    old, new = (Document(contents.get(version)).line_texts for version in (change.base, change.result))
     return EditedFile(change, old, new, budget)

@@ -5,8 +5,9 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
+from typing import TYPE_CHECKING
 
-from app.proposals.files.filesystem import default_mode, file_version
+from app.proposals.files.filesystem import default_mode, make_file_version
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.overlay.file_changes import count_lines, file_operation
@@ -15,15 +16,18 @@ from app.proposals.patch.parts import ReadPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import MAX_BYTES, Document, encode
-from app.proposals.text.file_warnings import match_words
+from app.proposals.text.document import MAX_BYTES, Document, encode_utf8
+from app.proposals.text.file_warnings import describe_match
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.risk.read_reasons import ReadHistory
 
 Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and what to note about it."""
@@ -47,7 +51,7 @@ def merge_replacements(
     Raises:
         EditRefused: a place was not found, or the file has changed there since it was read.
     """
-    current = file_version(data, 0).sha256
+    current = make_file_version(data, 0).sha256
     version = version.strip().lower()
 
     def in_present(note: str = "") -> Edited:
@@ -55,7 +59,7 @@ def merge_replacements(
 
     if not version or current.startswith(version):
         return in_present()
-    read = contents.find(version)
+    read = contents.find_by_prefix(version)
     if read is None:
         return in_present(
             f"version {version[:12]} is not known; the edit was made in {current[:12]}, which is there now"
@@ -135,7 +139,7 @@ def _share(one: Counter[bytes], other: Counter[bytes]) -> float:
 
 
 def _comparable(data: bytes) -> bool:
-    return 0 < len(data) <= _LARGEST and not Document(data).binary
+    return 0 < len(data) <= _LARGEST and not Document(data).is_binary
 
 
 def _name(path: str) -> str:
@@ -173,6 +177,8 @@ class Draft:
         """Whose edits they are; whoever knows more of that says so before it is staged."""
         self.request = ""
         """What the user asked for, in their words, as far as that is known."""
+        self.read_history: ReadHistory | None = None
+        """What the model had read before it wrote the edits; None where that is not known."""
         self.recipe: CommandRecipe | None = None
         """The command whose changes alone the draft has taken."""
         self._workspace = workspace
@@ -209,12 +215,12 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it, or it is too large (EFBIG).
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             overlay = self._overlay()
-            data = self._files.data(overlay, real, self._workspace.read_limit)
-            pending = overlay.pending_at(real)
-            names = overlay.strange_names(real, self.session)
+            data = self._files.content(overlay, real, self._workspace.read_limit)
+            pending = overlay.pending_proposals_at(real)
+            names = overlay.earlier_names_by_others(real, self.session)
             if self.changed_paths.get(real):
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
@@ -222,30 +228,30 @@ class Draft:
         if len(data) > (limit := self._workspace.read_limit):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
         known = None if real in self.changed_paths else overlay.version(real)
-        version = (known or file_version(data, 0)).sha256
-        self._contents.remember(version, data)
+        version = (known or make_file_version(data, 0)).sha256
+        self._contents.cache(version, data)
         return OverlayFile(data, version, pending, names)
 
-    def lines_unlike(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
+    def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
         """Return the lines of a file that none of these versions (SHA-256 hex) had.
 
         None if that cannot be told: it is gone, is no text, or a version was forgotten.
         """
-        if file.content is None or (now := Document(file.content)).binary:
+        if file.content is None or (now := Document(file.content)).is_binary:
             return None
-        known = [self._contents.find(version) if version else b"" for version in versions]
+        known = [self._contents.find_by_prefix(version) if version else b"" for version in versions]
         if any(data is None for data in known):
             return None
         return lines_unlike_all([diff_lines(Document(data or b"").lines, now.lines) for data in known])
 
-    def look(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
+    def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none.
 
         Raises:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             held = self.changed_paths.get(real)
             if held is not None:
@@ -254,10 +260,10 @@ class Draft:
             data, version = overlay.content(real, limit), overlay.version(real)
             return None if data is None or version is None else (data, version.mode)
 
-    def touched(self) -> set[str]:
+    def touched_paths(self) -> set[str]:
         """Return the files that pending edits or this draft have changed."""
         with self._lock:
-            paths = self._overlay().touched()
+            paths = self._overlay().touched_paths()
             for path, held in self.changed_paths.items():
                 if held.data is None:
                     paths.discard(path)
@@ -265,11 +271,11 @@ class Draft:
                     paths.add(path)
             return paths
 
-    def paths(self) -> tuple[set[str], set[str]]:
+    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Return the paths that pending edits and this draft add to the disk, and those that they remove."""
         with self._lock:
             overlay = self._overlay()
-            added, removed = overlay.paths()
+            added, removed = overlay.added_and_removed_paths()
             for path, held in self.changed_paths.items():
                 on_disk = overlay.filesystem.kind(path) in ("file", "link")
                 added.discard(path)
@@ -290,7 +296,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._files.editable_data(overlay, real, MAX_BYTES)
+            data = self._files.editable_content(overlay, real, MAX_BYTES)
             held = self.changed_paths.get(real)
             own_base = held.base if held else None
             after, matches, note = merge_replacements(self._contents, real, data, replacements, version, own_base)
@@ -301,10 +307,10 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            data = self._files.data(overlay, real)
+            data = self._files.content(overlay, real)
             if data is None:
                 self._files.check_free(overlay, real)
-                return self._put(overlay, real, encode(content), [], notes)
+                return self._put(overlay, real, encode_utf8(content), [], notes)
             self._files.check_no_link(overlay, real)
             after = encode_content(Document(data), content)
             if after == data:
@@ -316,7 +322,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
-            self._files.editable_data(overlay, real)
+            self._files.editable_content(overlay, real)
             return self._put(overlay, real, None, matches, [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
@@ -324,11 +330,11 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "renamed")
-            data = self._files.editable_data(overlay, real)
+            data = self._files.editable_content(overlay, real)
             target = self._locate_itself(new_path, "replaced")
             if target == real:
                 raise EditRefused(f"{real} already has this name.")
-            if self._files.data(overlay, target) is not None:
+            if self._files.content(overlay, target) is not None:
                 raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
             self._files.check_free(overlay, target, leaving=real)
             self.recipe = None
@@ -351,7 +357,7 @@ class Draft:
         with self._lock:
             return ReadPatch(tuple(read_patch(self, text, folder, whole=whole)))
 
-    def patch(self, patch: ReadPatch) -> EditReport:
+    def apply_patch(self, patch: ReadPatch) -> EditReport:
         """Apply a patch over any number of files, all or nothing."""
         from app.proposals.patch.patching import apply_patch
 
@@ -366,15 +372,15 @@ class Draft:
             finally:
                 self._held_overlay = None
 
-    def pending_files(self) -> dict[str, Leaf | None]:
+    def pending_files(self) -> dict[str, FileOrLink | None]:
         """Return everything that lies over the disk: pending proposals and this draft's own edits."""
         with self._lock:
             found = pending_files(self._contents, self._overlay().pending.all())
             for path, held in self.changed_paths.items():
-                found[path] = None if held.data is None else Leaf(held.data, held.mode)
+                found[path] = None if held.data is None else FileOrLink(held.data, held.mode)
             return found
 
-    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
+    def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add changes that a command has made to the files as this draft showed them.
 
         Args:
@@ -388,8 +394,8 @@ class Draft:
             for change in changes:
                 before, after = change.before, change.after
                 held = self.changed_paths.get(change.path)
-                old = file_version(before.data, before.mode) if before else None
-                new = file_version(after.data, after.mode) if after else None
+                old = make_file_version(before.data, before.mode) if before else None
+                new = make_file_version(after.data, after.mode) if after else None
                 if held is None:
                     data = before.data if before else None
                     mode = old.mode if old else default_mode()
@@ -397,7 +403,7 @@ class Draft:
                 versions[change.path] = old, new
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
-                        self._contents.remember(version.sha256, leaf.data)
+                        self._contents.cache(version.sha256, leaf.data)
                 if after or stat.S_ISLNK(held.mode):
                     # What is written where a link was is no link.
                     held.mode = after.mode if after else default_mode()
@@ -414,8 +420,8 @@ class Draft:
                     stats[path] = FileStat(path=path, op=FileOperation.RENAME, added=added, removed=removed)
             return EditReport(tuple(stats.values()), "", "")
 
-    def undo_take(self) -> None:
-        """Undo the latest `take_changes`, since which nothing else has happened."""
+    def undo_add_changes(self) -> None:
+        """Undo the latest `add_changes`, since which nothing else has happened."""
         with self._lock:
             if self._before_taking is not None:
                 self._files.restore(self._before_taking)
@@ -430,7 +436,7 @@ class Draft:
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
-            if self._files.data(overlay, real) is None:
+            if self._files.content(overlay, real) is None:
                 self._files.check_free(overlay, real)
             else:
                 self._files.check_no_link(overlay, real)
@@ -448,7 +454,7 @@ class Draft:
     ) -> EditReport:
         """Change one path and report the difference."""
         self.recipe = None
-        before = self._files.data(overlay, path)
+        before = self._files.content(overlay, path)
         held = self._files.get_or_add(overlay, path)
         held.data = data
         held.matches += matches
@@ -457,28 +463,28 @@ class Draft:
         result = _version(data, held.mode)
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
-                self._contents.remember(version.sha256, content)
+                self._contents.cache(version.sha256, content)
         added, removed = count_lines(self._contents, base, result)
         stat = FileStat(path=path, op=file_operation("", base, result), added=added, removed=removed)
         return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
-        located, real = self._workspace.trace(path)
+        located, real = self._workspace.resolve_both_paths(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
 
     def _locate_itself(self, path: str, verb: str) -> str:
         """The path of a file that is moved or deleted; a link is refused rather than followed."""
-        located = self._workspace.locate(path)
+        located = self._workspace.normalize_path(path)
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
         return self._locate(path)[0]
 
 
 def _version(data: bytes | None, mode: int) -> FileVersion | None:
-    return None if data is None else file_version(data, mode)
+    return None if data is None else make_file_version(data, mode)
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
@@ -487,7 +493,7 @@ def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], n
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]
     for match in matches:
-        how = f"found {match_words(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
+        how = f"found {describe_match(match.rung)}" if match.rung is not MatchLevel.EXACT else ""
         if words := "; ".join(filter(None, (how, match.note))):
             lines.append(f"line {match.line}: {words}")
     lines += notes

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from app.proposals.files.filesystem import default_mode, file_version
+from app.proposals.files.filesystem import default_mode, make_file_version
 from app.proposals.journal.apply import find_case_clash
 from app.proposals.overlay.overlay import Overlay, same_version
 from app.proposals.values.models import EditMatch, FileVersion
@@ -34,7 +34,7 @@ class DraftFile:
         """Return whether any edits are left once those that cancel out are removed."""
         if self.base is None or self.data is None:
             return not (self.base is None and self.data is None)
-        return not same_version(file_version(self.data, self.mode), self.base)
+        return not same_version(make_file_version(self.data, self.mode), self.base)
 
 
 class DraftFiles:
@@ -67,21 +67,21 @@ class DraftFiles:
             return held
         base = overlay.version(path)
         data = overlay.content(path)
-        file = overlay.disk(path)
+        file = overlay.read_disk(path)
         mode = base.mode if base else default_mode()
         return self.add(path, DraftFile(base, data, data, mode, links=file.links if file and base else 1))
 
-    def data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
+    def content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:
         """Return the bytes of a file in the draft; None if there is none. `limit` is as for `Overlay.content`."""
         held = self.by_path.get(path)
         return held.data if held else overlay.content(path, limit)
 
-    def editable_data(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
+    def editable_content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
         """Return the content of a file to be edited, of at most `limit` bytes; raises EditRefused if it cannot be
         edited.
         """
         try:
-            data = self.data(overlay, path, limit)
+            data = self.content(overlay, path, limit)
         except OSError as error:
             if limit is not None and error.errno == errno.EFBIG:
                 raise NotEditable(f"{path} is too large: files over {limit:,} bytes are not edited.") from error
@@ -112,12 +112,12 @@ class DraftFiles:
             raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
         if any(name != leaving and self._puts(name) for name in self._below(path)):
             raise EditRefused(f"{path} can't be made: {path} is a folder.")
-        if overlay.obstacle(path):
+        if overlay.creation_obstacle(path):
             gone = {name for name, held in self.by_path.items() if held.data is None} | {leaving}
-            if obstacle := overlay.obstacle(path, gone):
+            if obstacle := overlay.creation_obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
         clash = find_case_clash(overlay.filesystem, path, overlay.listings)
-        if clash and clash != leaving and self.data(overlay, clash) is not None:
+        if clash and clash != leaving and self.content(overlay, clash) is not None:
             raise EditRefused(f"{path} differs from {clash} by case only.", "Use that path, or choose another name.")
 
     def _puts(self, path: str) -> bool:

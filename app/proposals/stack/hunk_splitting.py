@@ -18,7 +18,7 @@ from app.proposals.values.proposal_errors import UnknownHunk
 
 
 @dataclass(frozen=True, slots=True)
-class LineNumbers:
+class SelectedLines:
     """Selected lines of a file of a proposal, by number from 0."""
 
     path: str
@@ -39,7 +39,9 @@ class HunkPart:
     """Whether its lines are those that were picked; all of them are, or none."""
 
 
-def split_hunks(contents: Contents, proposal: Proposal, lines: LineNumbers) -> tuple[Proposal, tuple[HunkPart, ...]]:
+def split_hunks(
+    contents: Contents, proposal: Proposal, lines: SelectedLines
+) -> tuple[Proposal, tuple[HunkPart, ...]]:
     """Return the proposal with hunks split so that the lines are in hunks of their own, and the resulting parts.
 
     It comes back as the same object if nothing has to be cut: if of each hunk all lines were picked, or none.
@@ -76,7 +78,7 @@ def split_hunks(contents: Contents, proposal: Proposal, lines: LineNumbers) -> t
     return proposal.model_copy(update={"files": files, "revision": proposal.revision + 1}), tuple(parts)
 
 
-def _cut(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> Iterator[tuple[Hunk, bool]]:
+def _cut(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[Hunk, bool]]:
     """The pieces of a hunk in order, and whether each was picked."""
     old_at, new_at = hunk.old_start, hunk.new_start
     steps = list(_steps(base, result, hunk, lines))
@@ -93,7 +95,7 @@ def _cut(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> It
         old_at, new_at, at = old_at + removed, new_at + added, end
 
 
-def _steps(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> Iterator[tuple[bool, bool]]:
+def _steps(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[bool, bool]]:
     """The lines of a hunk in the order in which a partial choice writes them: is it a removed one, was it picked?"""
     old = [(True, line in lines.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
     new = [(False, line in lines.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
@@ -102,8 +104,8 @@ def _steps(base: Document, result: Document, hunk: Hunk, lines: LineNumbers) -> 
         yield from (*old, *new)
         return
     pairs = pair_lines(
-        base.texts[hunk.old_start : hunk.old_start + hunk.old_count],
-        result.texts[hunk.new_start : hunk.new_start + hunk.new_count],
+        base.line_texts[hunk.old_start : hunk.old_start + hunk.old_count],
+        result.line_texts[hunk.new_start : hunk.new_start + hunk.new_count],
     )
     for at_old, at_new in pairs:
         if at_old is not None:

@@ -13,7 +13,7 @@ from app.proposals.journal.apply import Applier, check_record, clear_leftovers, 
 from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
-from app.proposals.values.models import Proposal, ProposalState, state_words
+from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.values.proposal_store import JournalRecord, ProposalStore
 from app.workspace.paths import Workspace
@@ -117,10 +117,10 @@ class LockedProposals:
     # The lock
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def lock_for_writing(self) -> Iterator[None]:
         """Hold the lock, with nothing left unfinished by a process that died."""
         with self._lock.hold():
-            if self.store.journal(state="open"):
+            if self.store.journal_records(state="open"):
                 for line in recover_records(self.store, self._applier.rollback):
                     if line not in self._told:
                         self._told.add(line)
@@ -148,7 +148,7 @@ class LockedProposals:
         """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
         self._lock.wait_until_free()
 
-    def check_free(self) -> None:
+    def check_not_in_use(self) -> None:
         """Raise WorkspaceBusy while the files are a command's, and are going to be put back."""
         if self._in_use():
             raise WorkspaceBusy(
@@ -172,13 +172,13 @@ class LockedProposals:
         if not proposal.state.is_pending:
             why = f": {proposal.reason}" if proposal.reason else ""
             raise NotPending(
-                f"{proposal.id} is {state_words(proposal.state)} already{why}; there is nothing to decide."
+                f"{proposal.id} is {describe_state(proposal.state)} already{why}; there is nothing to decide."
             )
         return proposal
 
     def get_rebased(self, proposal: Proposal) -> Proposal:
         """Return a pending proposal re-based onto the present; raises StaleProposal."""
-        self.restack(proposal_paths(proposal))
+        self.rebase_pending(proposal_paths(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
             what = "deny it, ask for a new one, or resolve it in the review"
@@ -187,9 +187,9 @@ class LockedProposals:
             raise StaleProposal(f"{proposal.id} is stale: {proposal.reason}; {what}.")
         return proposal
 
-    def records(self, proposal: Proposal) -> Sequence[JournalRecord]:
+    def journal_records(self, proposal: Proposal) -> Sequence[JournalRecord]:
         """Return all journal records of a proposal, newest first."""
-        return self.store.journal(proposal=proposal.id)
+        return self.store.journal_records(proposal=proposal.id)
 
     # Keeping
 
@@ -198,7 +198,7 @@ class LockedProposals:
         self.contents.save()
         self.store.save_proposal(*proposals)
 
-    def restack(self, paths: Collection[str] | None = None) -> list[Proposal]:
+    def rebase_pending(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals, oldest first, each on those before it; save and return the changed ones.
 
         With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
@@ -213,7 +213,7 @@ class LockedProposals:
 
     def overlay_below(self, proposal: Proposal) -> Overlay:
         """Return the disk as it is now, with the older related pending proposals."""
-        self.check_free()
+        self.check_not_in_use()
         number = int(proposal.id[1:])
         older = [
             each for each in related_proposals(self.store, proposal_paths(proposal)) if int(each.id[1:]) < number
@@ -223,7 +223,7 @@ class LockedProposals:
     def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:
         """Re-base the other proposals after a decision; return those that changed. The decision stands."""
         with suppress(Exception):
-            return tuple(each for each in self.restack(proposal_paths(decided)) if each.id != decided.id)
+            return tuple(each for each in self.rebase_pending(proposal_paths(decided)) if each.id != decided.id)
         return ()
 
     def carry_out(
@@ -235,13 +235,16 @@ class LockedProposals:
         dropped_folders: set[str] | None = None,
     ) -> None:
         """Carry out a decision on disk and save it, in one piece."""
-        self.check_free()
+        self.check_not_in_use()
         self.contents.save()
         if not transitions and (action == "apply" or before.on_disk):
             self.store.save_proposal(after)
             return
-        modes = {} if action == "apply" else last_folder_modes(self.records(before))
+        modes = {} if action == "apply" else last_folder_modes(self.journal_records(before))
         record = plan_record(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check_record(self.workspace, self.filesystem, self.contents, record, transitions)
-        for line in (*clear_leftovers(self.store, self._applier.rollback), *self._applier.run(record, after, before)):
+        for line in (
+            *clear_leftovers(self.store, self._applier.rollback),
+            *self._applier.apply_record(record, after, before),
+        ):
             self._tell(line)

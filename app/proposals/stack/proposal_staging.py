@@ -5,14 +5,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.overlay.file_changes import file_facts, link_notes, make_change, next_hunk_number
+from app.proposals.overlay.file_changes import describe_link_change, find_file_facts, make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
-from app.proposals.risk.risk_reasons import with_reasons
+from app.proposals.risk.risk_reasons import add_reasons
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
-from app.proposals.stack.rebase import rebase
+from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_proposals, restack_proposals
 from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
@@ -46,7 +46,7 @@ def stage_draft(
     left_out: Sequence[ExcludedHunks] = (),
     on_disk: bool = False,
 ) -> Proposal:
-    """Make a draft a pending proposal, within `LockedProposals.writing`.
+    """Make a draft a pending proposal, within `LockedProposals.lock_for_writing`.
 
     Args:
         summary: One line; empty for the model's own words, or what a patch comes to.
@@ -60,16 +60,16 @@ def stage_draft(
     """
     contents, store = proposals.contents, proposals.store
     part = store.proposal(draft.proposal_id)
-    old = find_revised(map(proposals.get, answers), draft) if part is None else None
+    old = find_revised_proposal(map(proposals.get, answers), draft) if part is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
-    stack = stacks.stack(paths)
+    stack = stacks.get_stack(paths)
     if stands_for := part or old:
         stands_for = proposals.get(stands_for.id)
         others = [each for each in related_proposals(store, paths) if each.id != stands_for.id]
         overlay, _ = restack_proposals(proposals.filesystem, contents, others)
         denied: Sequence[Proposal] = [*others, stands_for]
     else:
-        overlay, denied = Overlay(stack.disk, contents, stacks.pending()), stack.denied
+        overlay, denied = Overlay(stack.disk, contents, stacks.pending_paths()), stack.denied
     held, recipe = draft.changed_paths, None if part else draft.recipe
     if old and old.state.is_pending:
         held, recipe = merge_superseded(contents, old, overlay, held), None
@@ -90,20 +90,20 @@ def stage_draft(
             "version": old.version + 1 if old else 1,
         }
     )
-    proposal = mark_repeats(rebase(overlay, proposal), [*store.decided_on(paths), *denied])
+    proposal = mark_repeats(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
     if part and comparable_outcome(part.files) == comparable_outcome(proposal.files):
         return part
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = with_reasons(contents, proposal.model_copy(update=grown), draft.request)
-    gone = [*([old] if old else []), *(find_redundant(store, proposal) if on_disk else ())]
+    proposal = add_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
+    gone = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
     proposals.save(*(mark_superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:
         stacks.add_staged(stack, proposal)
         return proposal
     # What stood on the one that is gone stands on this one, or on nothing.
-    proposals.restack(paths)
+    proposals.rebase_pending(paths)
     return proposals.get(proposal.id)
 
 
@@ -118,8 +118,8 @@ def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft
     """
     files = compile_changes(proposals.contents, draft.changed_paths)
     update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
-    replaced = rebase(proposals.overlay_below(proposal), proposal.model_copy(update=update))
-    return with_reasons(proposals.contents, replaced)
+    replaced = rebase_proposal(proposals.overlay_below(proposal), proposal.model_copy(update=update))
+    return add_reasons(proposals.contents, replaced)
 
 
 def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
@@ -149,11 +149,14 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
             continue
         before = origin.base_data or b""
         if base:
-            contents.keep(base, before)
+            contents.add_known(base, before)
         if any(version is not None and version.is_link for version in (base, result)):
-            notes = link_notes(contents, base, result)
+            notes = describe_link_change(contents, base, result)
         else:
-            notes = [*entry.notes, *file_facts(before, entry.data or b"", base.mode if base else None, entry.links)]
+            notes = [
+                *entry.notes,
+                *find_file_facts(before, entry.data or b"", base.mode if base else None, entry.links),
+            ]
         changes.append(
             make_change(
                 contents,
@@ -202,7 +205,7 @@ def merge_superseded(
 
 def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
     """The proposal with those changes marked that it took over from another, and that its model did not write."""
-    strange = [change for change in old.files if old.author(change) != proposal.session]
+    strange = [change for change in old.files if old.sole_author_session(change) != proposal.session]
     paths = {path for change in strange for path in (change.path, change.old_path) if path}
     files = [
         change.model_copy(update={"taken_over": not paths.isdisjoint((change.path, change.old_path))})
@@ -211,7 +214,7 @@ def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
     return proposal.model_copy(update={"files": tuple(files)})
 
 
-def find_revised(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
+def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     """Return the first of the denied proposals that the draft revises: it changes one of the same files."""
     touched = {path for path, held in draft.changed_paths.items() if held.has_changes}
     for proposal in denied:
@@ -220,7 +223,7 @@ def find_revised(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
     return None
 
 
-def find_redundant(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
+def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
     """Return the waiting proposals of changes on disk that a newer one includes.
 
     Raises:

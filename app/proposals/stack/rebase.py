@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.journal.journal import fold_name
-from app.proposals.overlay.file_changes import compare_again, file_operation, next_hunk_number
+from app.proposals.journal.journal import fold_case_and_form
+from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.overlay.overlay import Overlay, same_version
-from app.proposals.text.document import Document, decode
+from app.proposals.text.document import Document, decode_utf8
 from app.proposals.text.merge import MergeResult, merge_lines
 from app.proposals.values.models import (
     Conflict,
@@ -25,7 +25,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.text.plural import plural
 
 _CONFLICT_LINES = 60
@@ -40,7 +40,7 @@ class RebaseConflict(Exception):
     conflicts: tuple[Conflict, ...] = field(default=())
 
 
-def rebase(overlay: Overlay, proposal: Proposal) -> Proposal:
+def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     """The proposal as it stands against `overlay`, which holds the disk and all older waiting proposals.
 
     It comes back as the same object if nothing is different; with a higher revision if an approval would write
@@ -115,11 +115,11 @@ def _stands(overlay: Overlay, proposal: Proposal) -> bool:
         return False
     try:
         return all(
-            change.held is not None
+            change.disk_version is not None
             and not change.old_path
             and not change.already_applied
-            and same_version(overlay.version(change.path), change.held)
-            and overlay.pending_at(change.path) == change.stacked_on
+            and same_version(overlay.version(change.path), change.disk_version)
+            and overlay.pending_proposals_at(change.path) == change.stacked_on
             for change in proposal.files
             if is_undecided(change)
         )
@@ -133,7 +133,9 @@ def merge_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeRe
     return b"".join(result.lines), result
 
 
-def merge_mode(base: FileVersion | Leaf, ours: FileVersion | Leaf, theirs: FileVersion | Leaf) -> int:
+def merge_mode(
+    base: FileVersion | FileOrLink, ours: FileVersion | FileOrLink, theirs: FileVersion | FileOrLink
+) -> int:
     """Return the permission bits of a merge: theirs if they changed them, else ours."""
     return ours.mode if base.mode == theirs.mode else theirs.mode
 
@@ -170,9 +172,9 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         base, result, applied = _moved_delete(change, change.origin_base, current)
     else:
         base, result, applied = _moved_edit(overlay, change, current, target, leaving)
-    stacked_on = overlay.pending_at(source)
+    stacked_on = overlay.pending_proposals_at(source)
     if not same_version(base, change.base):
-        overlay.keep(source)
+        overlay.keep_disk_content(source)
     facts = {
         "base": base,
         "result": result,
@@ -184,7 +186,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
     moved = change.model_copy(update=facts)
     if same_version(base, change.base) and same_version(result, change.result):
         return moved
-    return compare_again(overlay.contents, moved, next_number=number)
+    return recompute_hunks(overlay.contents, moved, next_number=number)
 
 
 def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
@@ -210,8 +212,8 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
         return change
     moved = change.model_copy(update=facts | {"op": file_operation(change.old_path, base, current)})
     if current is not None and not same_version(current, change.result):
-        overlay.keep(change.path)
-    return compare_again(overlay.contents, moved, next_number=number)
+        overlay.keep_disk_content(change.path)
+    return recompute_hunks(overlay.contents, moved, next_number=number)
 
 
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
@@ -221,7 +223,7 @@ def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | Non
         return base
     mode = merge_mode(origin, current, base)
     data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
-    if any(each.is_link for each in (current, origin, base)) or any(Document(each).binary for each in data):
+    if any(each.is_link for each in (current, origin, base)) or any(Document(each).is_binary for each in data):
         return base
     ours, left, theirs = data
     merged = merge_lines(Document(left).lines, Document(ours).lines, Document(theirs).lines, favour_theirs=True)
@@ -233,7 +235,7 @@ def _moved_create(
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     result = change.origin_result
     if current is None:
-        if obstacle := overlay.obstacle(change.path, leaving):
+        if obstacle := overlay.creation_obstacle(change.path, leaving):
             raise RebaseConflict(f"{change.path} can't be made: {obstacle}")
         return None, result, False
     if _same_bytes(current, result):
@@ -268,10 +270,10 @@ def _moved_edit(
         if change.old_path and _same_bytes(target, result):
             return target, target, True
         raise RebaseConflict(f"{source} is gone")
-    if change.old_path and fold_name(change.old_path) != fold_name(change.path):
+    if change.old_path and fold_case_and_form(change.old_path) != fold_case_and_form(change.path):
         if target is not None:
             raise RebaseConflict(f"{change.path} exists now, so {source} can't be moved there")
-        if obstacle := overlay.obstacle(change.path, leaving):
+        if obstacle := overlay.creation_obstacle(change.path, leaving):
             raise RebaseConflict(f"{source} can't be moved to {change.path}: {obstacle}")
     if current.is_link != origin.is_link:
         raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")
@@ -292,7 +294,7 @@ def _merged(
     base, theirs = overlay.contents.get(origin), overlay.contents.get(result)
     if any(version.is_link for version in (origin, current, result)):
         raise RebaseConflict(f"{source} is a symbolic link, or would be one, and has changed")
-    if any(Document(each).binary for each in (base, data, theirs)):
+    if any(Document(each).is_binary for each in (base, data, theirs)):
         raise RebaseConflict(f"{source} is binary and changed, so the proposed content can't be merged into it")
     merged, how = merge_bytes(base, data, theirs)
     if how.conflicts:
@@ -311,14 +313,14 @@ def _whole_conflict(
         sides = [Document(overlay.contents.get(version)) for version in (base, current, result)]
     except MissingContent:
         return ()
-    if any(side.binary for side in sides):
+    if any(side.is_binary for side in sides):
         return ()
     old, disk, proposed = (_shown(side.lines) for side in sides)
     return (Conflict(line=1, base=old, disk=disk, proposed=proposed),)
 
 
 def _shown(lines: tuple[bytes, ...]) -> tuple[str, ...]:
-    return tuple(decode(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
+    return tuple(decode_utf8(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
 
 
 def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:

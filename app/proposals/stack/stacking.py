@@ -31,9 +31,9 @@ def restack_proposals(
 
 def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
     # Loaded once something waits.
-    from app.proposals.stack.rebase import rebase
+    from app.proposals.stack.rebase import rebase_proposal
 
-    return rebase(overlay, proposal)
+    return rebase_proposal(overlay, proposal)
 
 
 def related_proposals(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
@@ -50,7 +50,7 @@ def related_proposals(store: ProposalStore, paths: Collection[str] | None) -> li
     while frontier:
         asked |= frontier
         above = {folder for path in frontier for folder in parent_folders(path)}
-        fresh = [each for each in store.waiting_on(frontier, above) if each.id not in found]
+        fresh = [each for each in store.pending_on_paths(frontier, above) if each.id not in found]
         found |= {each.id: each for each in fresh}
         frontier = {path for each in fresh for path in proposal_paths(each)} - asked
     return sorted(found.values(), key=lambda each: int(each.id[1:]))
@@ -87,9 +87,9 @@ class RecordingReader:
         self._versions.setdefault(path, file.version if file else None)
         return file
 
-    def names(self, folder: str) -> list[str]:
+    def list_names(self, folder: str) -> list[str]:
         """Names in a folder."""
-        names = self._disk.names(folder)
+        names = self._disk.list_names(folder)
         self._names.setdefault(folder, sorted(names))
         return names
 
@@ -99,12 +99,12 @@ class RecordingReader:
             return not self._unreadable and (
                 all(self._disk.kind(path) == kind for path, kind in self._kinds.items())
                 and all(self._version(path) == version for path, version in self._versions.items())
-                and all(sorted(self._disk.names(folder)) == names for folder, names in self._names.items())
+                and all(sorted(self._disk.list_names(folder)) == names for folder, names in self._names.items())
             )
         except OSError:
             return False
 
-    def adopt(self, other: "RecordingReader") -> None:
+    def add_reads_of(self, other: "RecordingReader") -> None:
         """Add the recorded reads of another reader of the same disk."""
         self._kinds |= other._kinds
         self._versions |= other._versions
@@ -149,17 +149,17 @@ class StackCache:
         self._stacks: dict[str, ProposalStack] = {}
         """By each path that one is about."""
 
-    def pending(self) -> PendingPaths:
+    def pending_paths(self) -> PendingPaths:
         """Return what the pending proposals have put at each path, as they are stored now."""
         with self._lock:
-            generation = self._store.generation()
+            generation = self._store.change_counter()
             if generation != self._generation:
                 self._pending = PendingPaths(lambda paths: related_proposals(self._store, paths))
                 self._stacks = {}
                 self._generation = generation
             return self._pending
 
-    def stack(self, paths: Collection[str]) -> ProposalStack:
+    def get_stack(self, paths: Collection[str]) -> ProposalStack:
         """Return the pending proposals related to some paths, each re-based on those before it, and saved."""
         if known := self._known(paths):
             return known
@@ -170,13 +170,13 @@ class StackCache:
             self._save(*moved)
             proposals = related_proposals(self._store, paths)
         every = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
-        self.pending().load(every)
+        self.pending_paths().load(every)
         denied = (each for each in proposals if any(hunk.state is HunkState.DENIED for hunk in each.hunks))
         return ProposalStack(every, disk, tuple(denied))
 
     def _known(self, paths: Collection[str]) -> ProposalStack | None:
         """The stack on some paths that was worked out before, if the disk is still as it was then."""
-        self.pending()
+        self.pending_paths()
         if not paths or not all(path in self._stacks for path in paths):
             return None
         stacks = {id(stack): stack for stack in map(self._stacks.__getitem__, paths)}.values()
@@ -184,7 +184,7 @@ class StackCache:
             return None
         first, *others = stacks
         for other in others:
-            first.disk.adopt(other.disk)
+            first.disk.add_reads_of(other.disk)
         every = frozenset(path for stack in stacks for path in stack.paths)
         return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
 
@@ -192,7 +192,7 @@ class StackCache:
         """Take in a proposal that fits on top of a stack and was stored just now: the only write since."""
         longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
         with self._lock:
-            self._generation = self._store.generation()
+            self._generation = self._store.change_counter()
             # Unless another thread has asked meanwhile, and all was forgotten, these are known.
             self._pending.load(longer.paths)
             self._pending.add_proposal(proposal)

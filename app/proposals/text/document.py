@@ -45,12 +45,12 @@ def split_text(text: str) -> list[str]:
     return lines
 
 
-def decode(data: bytes) -> str:
+def decode_utf8(data: bytes) -> str:
     """UTF-8, with each undecodable byte as U+DC80..U+DCFF (PEP 383), so that `encode` gives the same bytes back."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def encode(text: str) -> bytes:
+def encode_utf8(text: str) -> bytes:
     """Return the bytes of a text; the inverse of `decode`. Raises NotEditable for a surrogate that stands for no
     byte."""
     try:
@@ -91,7 +91,7 @@ class Document:
         return self.encoding in ("utf-16-le", "utf-16-be")
 
     @cached_property
-    def binary(self) -> bool:
+    def is_binary(self) -> bool:
         """Whether the file is only taken as a whole.
 
         It has a NUL early on and is not UTF-16 with a byte order mark, or it is too large, or has too many lines.
@@ -101,18 +101,18 @@ class Document:
         return not self.is_utf16 and b"\0" in self.data[:BINARY_WINDOW]
 
     @cached_property
-    def mark(self) -> bytes:
+    def byte_order_mark(self) -> bytes:
         """The byte order mark that is not text, or nothing."""
         if self.is_utf16:
             return self.data[:2]
         return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
 
     @cached_property
-    def bodies(self) -> tuple[bytes, ...]:
+    def lines_without_mark(self) -> tuple[bytes, ...]:
         """The raw lines with their endings, the first without the byte order mark."""
-        if not self.mark:
+        if not self.byte_order_mark:
             return self.lines
-        return (self.lines[0][len(self.mark) :], *self.lines[1:])
+        return (self.lines[0][len(self.byte_order_mark) :], *self.lines[1:])
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
@@ -126,17 +126,17 @@ class Document:
         if last:
             raw.append(last.encode(self.encoding))
         if not raw:
-            return (self.mark,)
-        raw[0] = self.mark + raw[0]
+            return (self.byte_order_mark,)
+        raw[0] = self.byte_order_mark + raw[0]
         return tuple(raw)
 
     @cached_property
     def _text_with_returns(self) -> str:
-        data = self.data[len(self.mark) :]
-        return data.decode(self.encoding) if self.is_utf16 else decode(data)
+        data = self.data[len(self.byte_order_mark) :]
+        return data.decode(self.encoding) if self.is_utf16 else decode_utf8(data)
 
     @cached_property
-    def texts(self) -> tuple[str, ...]:
+    def line_texts(self) -> tuple[str, ...]:
         """The lines as text without ending and byte order mark, one for each of `lines`."""
         pieces = self.text.split("\n")
         if not pieces[-1] and len(pieces) > len(self.lines):
@@ -177,14 +177,14 @@ class Document:
         return "\r\n" if counts["\r\n"] > counts["\n"] else "\n"
 
     @property
-    def mixed_eol(self) -> bool:
+    def has_mixed_eol(self) -> bool:
         """Whether both endings occur."""
         return all(self.eol_counts.values())
 
     @property
-    def final_newline(self) -> bool:
+    def has_final_newline(self) -> bool:
         """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
-        return self.data == self.mark or self.endings[-1] != ""
+        return self.data == self.byte_order_mark or self.endings[-1] != ""
 
     def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
         """The lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
@@ -193,9 +193,10 @@ class Document:
         two styles of ending has something to show.
         """
         if not show_returns:
-            return self.texts
+            return self.line_texts
         return tuple(
-            text + "\r" if ending == "\r\n" else text for text, ending in zip(self.texts, self.endings, strict=True)
+            text + "\r" if ending == "\r\n" else text
+            for text, ending in zip(self.line_texts, self.endings, strict=True)
         )
 
     def check_editable(self) -> None:
@@ -204,7 +205,7 @@ class Document:
             raise NotEditable(
                 f"The file has {len(self.data):,} bytes; files over {MAX_BYTES:,} bytes are not edited."
             )
-        if self.binary:
+        if self.is_binary:
             raise NotEditable(
                 "The file is binary; it can be replaced, renamed or deleted as a whole, but not edited."
             )
@@ -226,7 +227,7 @@ class Document:
                 return text.encode(self.encoding)
             if self.encoding == "bytes" and not self.verbatim and not text.isascii():
                 self._check_spelled(text)
-            return encode(text)
+            return encode_utf8(text)
         except UnicodeEncodeError as error:
             raise NotEditable(
                 f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't hold."
@@ -261,7 +262,7 @@ class Document:
         return self.encode_text(text) + self.encode_ending(self.ending_near(near))
 
 
-def display_pair(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def display_both(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return both texts as display lines; lines that differ in bytes also look different where that is possible.
 
     Carriage returns are shown unless each document has one style of ending and it is the same; a byte order mark that

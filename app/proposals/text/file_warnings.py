@@ -29,12 +29,12 @@ _INSPECTED_LINES = 1_000
 """Lines inspected in one go."""
 
 
-def match_words(rung: MatchLevel) -> str:
+def describe_match(rung: MatchLevel) -> str:
     """Return how an edit was found, as the end of `found …`."""
     return _RUNG_WORDS[rung]
 
 
-def size_words(size: int) -> str:
+def format_size(size: int) -> str:
     """A file size for people: `512 B`, `1.2 kB`."""
     if size < 1000:
         return f"{size} B"
@@ -45,11 +45,11 @@ def describe_facts(change: FileChange) -> Iterator[str]:
     """Yield the facts about a file that deserve a line."""
     if change.already_applied:
         yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
-    if change.links:
+    if change.involves_link:
         yield "A symbolic link is decided as a whole."
     elif change.binary:
-        before = size_words(change.base.size) if change.base else "nothing"
-        after = size_words(change.result.size) if change.result else "nothing"
+        before = format_size(change.base.size) if change.base else "nothing"
+        after = format_size(change.result.size) if change.result else "nothing"
         sizes = (version.size for version in (change.base, change.result) if version)
         largest = max(sizes, default=0)
         kind = "Large file" if largest > MAX_BYTES else "Binary file"
@@ -72,15 +72,15 @@ def file_cautions(change: FileChange) -> Iterator[str]:
     """Return what a reviewer has to know of a file before approving it."""
     if change.op is FileOperation.DELETE:
         yield "The file was deleted." if change.on_disk else "The file is deleted."
-    if change.trouble:
-        yield change.trouble
+    if change.name_problem:
+        yield change.name_problem
     yield from _mode_words(change)
     for match in change.matches:
         if match.rung is MatchLevel.DOUBTFUL:
             yield f"Line {match.line} is in doubt{f': {match.note}' if match.note else ''}."
         elif not match.rung.is_exact:
             extra = f" ({match.note})" if match.note else ""
-            yield f"Line {match.line} was found {match_words(match.rung)}{extra}."
+            yield f"Line {match.line} was found {describe_match(match.rung)}{extra}."
     if change.rebased and change.on_disk:
         yield "The file changed after this was staged; what is shown is what is on disk now."
     elif change.rebased:
@@ -96,10 +96,10 @@ def all_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
             yield change.path, words
 
 
-def mode_words(change: FileChange) -> str:
+def describe_mode_change(change: FileChange) -> str:
     """Return the change of the mode in a word or two: `755` for a new executable file, `644 → 755`."""
     base, result = change.base, change.result
-    if change.links:
+    if change.involves_link:
         return "symbolic link"
     if result is None or (base is not None and base.mode == result.mode and not _special(result)):
         return ""
@@ -112,7 +112,7 @@ def _mode_words(change: FileChange) -> Iterator[str]:
     base, result = change.base, change.result
     if result is None:
         return
-    if change.links:
+    if change.involves_link:
         if base is not None and base.is_link != result.is_link:
             yield "The file becomes a symbolic link." if result.is_link else "The symbolic link becomes a file."
         elif base is None:
@@ -141,7 +141,7 @@ def find_deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple
     from app.text.deceiving_text import merge_findings
 
     found = merge_findings(_inspected(path, result, hunks))
-    return (f"{found}. {found.worst_effect}",) if found else (), found.is_ordinary
+    return (f"{found}. {found.worst_effect}",) if found else (), found.harmless_remarks
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
@@ -152,4 +152,4 @@ def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
         for start in iterate_cooperatively(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield find_deceptive("\n".join(result.texts[start : min(last, start + _INSPECTED_LINES)]))
+            yield find_deceptive("\n".join(result.line_texts[start : min(last, start + _INSPECTED_LINES)]))

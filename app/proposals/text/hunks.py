@@ -131,7 +131,7 @@ def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
     return digest.hexdigest()[:12]
 
 
-def compose_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
+def apply_hunks_to_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
     """Return the lines of `base` with the chosen hunks alone."""
     lines: list[bytes] = []
     position = 0

@@ -60,7 +60,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
     ranges with nothing but space between them are joined, because a reader takes them as one.
     """
-    head, tail = equal_ends(old_line, new_line)
+    head, tail = common_ends(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
         return _whole(old_line, head, tail), _whole(new_line, head, tail)
     head, tail = _at_boundaries(old_line, new_line, head, tail)
@@ -73,7 +73,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     )
 
 
-def equal_ends(old: str, new: str) -> tuple[int, int]:
+def common_ends(old: str, new: str) -> tuple[int, int]:
     """Return how many characters two texts have in common at the start, and how many of the rest at the end."""
     head = _equal_start(old, new)
     return head, _equal_start(old[head:][::-1], new[head:][::-1])
@@ -93,14 +93,14 @@ def _equal_start(old: str, new: str) -> int:
 
 def _at_boundaries(old: str, new: str, head: int, tail: int) -> tuple[int, int]:
     """Shrink the equal ends until neither cuts a word on either side."""
-    while head and any(inside_word(line, head) for line in (old, new)):
+    while head and any(is_inside_word(line, head) for line in (old, new)):
         head -= 1
-    while tail and any(inside_word(line, len(line) - tail) for line in (old, new)):
+    while tail and any(is_inside_word(line, len(line) - tail) for line in (old, new)):
         tail -= 1
     return head, tail
 
 
-def inside_word(line: str, at: int) -> bool:
+def is_inside_word(line: str, at: int) -> bool:
     """Return whether an offset is between two characters of one word."""
     return 0 < at < len(line) and _is_word(line[at - 1]) and _is_word(line[at])
 
@@ -128,7 +128,7 @@ def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
     return result
 
 
-def common_length(first: str, second: str) -> int:
+def common_subsequence_length(first: str, second: str) -> int:
     """The length of the longest common subsequence of characters.
 
     Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the
@@ -151,7 +151,7 @@ def is_alike(first: str, second: str, least: float) -> bool:
     total = len(first) + len(second)
     if 2 * min(len(first), len(second)) < least * total:
         return False
-    return 2 * common_length(first, second) >= least * total
+    return 2 * common_subsequence_length(first, second) >= least * total
 
 
 Pair = tuple[int | None, int | None]
@@ -166,7 +166,7 @@ _SIMILAR = 0.4
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-def pairs_in_order(old_count: int, new_count: int) -> bool:
+def is_paired_in_order(old_count: int, new_count: int) -> bool:
     """Return whether a hunk of this size is paired line by line without comparing its text."""
     return old_count == new_count or not old_count or not new_count or old_count * new_count > ALIGN_LIMIT
 
@@ -177,7 +177,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their
     lines (a longest common subsequence, weighted by similarity), and what is left between two pairs shares rows.
     """
-    if pairs_in_order(len(old), len(new)):
+    if is_paired_in_order(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))
     anchors = _anchors([set(_WORD.findall(line)) for line in old], [set(_WORD.findall(line)) for line in new])
     pairs: list[Pair] = []
@@ -195,7 +195,7 @@ def are_similar(old: str, new: str) -> bool:
     return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
 
 
-def only_space_differs(old: str, new: str) -> bool:
+def differ_only_in_space(old: str, new: str) -> bool:
     """Whether two different lines are the same without their whitespace."""
     return old != new and "".join(old.split()) == "".join(new.split())
 

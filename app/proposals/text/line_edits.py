@@ -39,7 +39,7 @@ class LineEdits:
                 return False
         return True
 
-    def changes_within(self, start: int, end: int) -> bool:
+    def has_changes_within(self, start: int, end: int) -> bool:
         """Whether any of them changes a line from `start` to `end` or inserts one between those."""
         at = bisect_right(self._places, (start, end))
         around = self._edits[max(at - 1, 0) : at + 1]
@@ -55,8 +55,8 @@ class LineEdits:
 
     def apply_to(self, document: Document) -> bytes:
         """Return the bytes of the document with all edits made."""
-        bodies = document.bodies
-        pieces = [document.mark]
+        bodies = document.lines_without_mark
+        pieces = [document.byte_order_mark]
         at = 0
         for edit in self._edits:
             pieces += bodies[at : edit.start]
@@ -83,7 +83,7 @@ def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequ
     """The parts that turn the texts of lines `start` to `end` into `new_texts`, with as many lines staying as can."""
     parts: list[int | NewLine] = []
     at = 0
-    for change in diff_lines(document.texts[start:end], new_texts):
+    for change in diff_lines(document.line_texts[start:end], new_texts):
         parts.extend(range(start + at, start + change.old_start))
         parts.extend(NewLine(text) for text in new_texts[change.new_start : change.new_end])
         at = change.old_end
@@ -91,7 +91,7 @@ def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequ
     return parts
 
 
-def line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
+def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
     """The least runs of lines to replace so that `start` to `end` reads as `parts`."""
     result = []
     at = start
@@ -108,14 +108,14 @@ def line_edits(document: Document, start: int, end: int, parts: Parts) -> list[L
 
 
 def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine]) -> LineEdit:
-    open_end = end == len(document.bodies) and not document.final_newline
+    open_end = end == len(document.lines_without_mark) and not document.has_final_newline
     endings = [_ending(document, start, end, index, line) for index, line in enumerate(new)]
     lines = [document.encode_text(line.text) for line in new]
     if open_end and new and new[-1].ending is None:
         endings[-1] = ""
     encoded = tuple(line + document.encode_ending(ending) for line, ending in zip(lines, endings, strict=True))
     if open_end and new and start == end and start:
-        last = document.bodies[start - 1] + document.encode_ending(document.ending_near(start - 1))
+        last = document.lines_without_mark[start - 1] + document.encode_ending(document.ending_near(start - 1))
         return LineEdit(start - 1, end, (last, *encoded))
     return LineEdit(start, end, encoded)
 

@@ -225,22 +225,22 @@ class FileChange(FrozenModel):
         return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
 
     @property
-    def held(self) -> FileVersion | None:
+    def disk_version(self) -> FileVersion | None:
         """Return the version on disk at the path, once it is re-based."""
         return self.result if self.on_disk else self.base
 
     @property
-    def inexact(self) -> bool:
+    def is_inexact(self) -> bool:
         """Whether any edit was found by a tolerant rung."""
         return any(not match.rung.is_exact for match in self.matches)
 
     @property
-    def links(self) -> bool:
+    def involves_link(self) -> bool:
         """Whether it is, or becomes, a symbolic link: then it is decided as a whole."""
         return any(version is not None and version.is_link for version in (self.base, self.result))
 
     @property
-    def trouble(self) -> str:
+    def name_problem(self) -> str:
         """Return a sentence about a new name that other systems reject or confuse; empty if there is none."""
         return windows_problem(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
 
@@ -286,7 +286,7 @@ class Proposal(FrozenModel):
     left_out: tuple[ExcludedHunks, ...] = ()
     """Hunks of what it was made of that it does not ask for."""
 
-    def decided(
+    def with_decision(
         self,
         decision: str,
         files: Sequence[FileStat] = (),
@@ -332,19 +332,19 @@ class Proposal(FrozenModel):
         return not (self.on_disk and self.state.is_pending)
 
     @property
-    def denied_part(self) -> bool:
+    def has_denied_part(self) -> bool:
         """Whether hunks of it were decided without a write, while others wait, that can wait again."""
         return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
             change.denied or change.decisions for change in self.files
         )
 
-    def author(self, change: FileChange) -> str:
+    def sole_author_session(self, change: FileChange) -> str:
         """Return the session whose model alone wrote the changes; empty if anyone else contributed."""
         own = self.origin.kind in (OriginKind.MODEL, OriginKind.COMMAND)
         return self.session if own and not (change.edited or change.taken_over) else ""
 
     @property
-    def in_question(self) -> tuple[FileChange, ...]:
+    def counted_changes(self) -> tuple[FileChange, ...]:
         """Return the files that its numbers count: those that wait, else those that were approved, else all."""
         for state in (HunkState.PENDING, HunkState.APPLIED):
             if files := tuple(change for change in self.files if change.state is state):
@@ -354,12 +354,12 @@ class Proposal(FrozenModel):
     @property
     def added(self) -> int:
         """Lines added in the files in question."""
-        return sum(change.added for change in self.in_question)
+        return sum(change.added for change in self.counted_changes)
 
     @property
     def removed(self) -> int:
         """Lines removed in the files in question."""
-        return sum(change.removed for change in self.in_question)
+        return sum(change.removed for change in self.counted_changes)
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
@@ -367,19 +367,19 @@ class Proposal(FrozenModel):
         return tuple(hunk for change in self.files for hunk in change.hunks)
 
     @property
-    def as_written(self) -> dict[str, str]:
+    def written_hashes(self) -> dict[str, str]:
         """Return the edits' own results before any merge: SHA-256 by path, empty for a deleted file."""
         gone = {change.old_path: "" for change in self.files if change.old_path}
         made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
         return gone | made
 
     @property
-    def written_in_part(self) -> bool:
+    def is_written_in_part(self) -> bool:
         """Whether an approval has written any of it."""
         return HunkState.APPLIED in self._part_states
 
     @property
-    def denied_in_part(self) -> bool:
+    def is_denied_in_part(self) -> bool:
         """Whether nothing of it waits any more, and the user has approved some of it and denied the rest."""
         return self.state is ProposalState.APPLIED and HunkState.DENIED in self._part_states
 
@@ -402,7 +402,7 @@ class FileDiff(FrozenModel):
     """Those of the proposal that are about this file."""
 
     @property
-    def stands_last(self) -> bool:
+    def is_sorted_last(self) -> bool:
         """Return whether the file is generated and nothing in it deserves attention."""
         return bool(self.reasons) and not any(reason.kind.is_risk for reason in self.reasons)
 
@@ -469,12 +469,12 @@ def set_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Pro
         allowed = True
     if not allowed:
         raise InvalidTransition(
-            f"{proposal.id} is {state_words(proposal.state)} and can't become {state_words(state)}."
+            f"{proposal.id} is {describe_state(proposal.state)} and can't become {describe_state(state)}."
         )
     return proposal.model_copy(update={"state": state, "reason": reason})
 
 
-def state_words(state: ProposalState) -> str:
+def describe_state(state: ProposalState) -> str:
     """Return the state as the user reads it."""
     return state.value.replace("_", " ")
 
@@ -487,16 +487,16 @@ ON_DISK_WORDS = {
 """Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
 
 
-def proposal_state_words(proposal: Proposal) -> str:
+def describe_proposal_state(proposal: Proposal) -> str:
     """Return the state of a proposal as the user reads it."""
-    return partial_state_words(
-        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or state_words(proposal.state)
+    return describe_partial_state(
+        proposal, (ON_DISK_WORDS if proposal.on_disk else {}).get(proposal.state) or describe_state(proposal.state)
     )
 
 
-def partial_state_words(proposal: Proposal, state: str) -> str:
+def describe_partial_state(proposal: Proposal, state: str) -> str:
     """Return the words for a state, or that it applies to a part and the rest was denied."""
-    return f"{state} in part" if proposal.denied_in_part else state
+    return f"{state} in part" if proposal.is_denied_in_part else state
 
 
 def compute_state(proposal: Proposal) -> ProposalState:

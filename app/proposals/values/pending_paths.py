@@ -124,7 +124,7 @@ _NOTHING = PendingPath(None, ())
 def _laid_over(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
     """Return the pending state of a path after a further proposal."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
-    authors = below.authors | {proposal.author(change)}
+    authors = below.authors | {proposal.sole_author_session(change)}
     return PendingPath(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)
 
 

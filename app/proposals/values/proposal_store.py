@@ -66,7 +66,7 @@ class ProposalStore(Protocol):
         """Insert or replace, all or none."""
         ...
 
-    def generation(self) -> tuple[int, ...]:
+    def change_counter(self) -> tuple[int, ...]:
         """Return a value that changes with each write of a proposal by any process, and at times without one."""
         ...
 
@@ -78,11 +78,11 @@ class ProposalStore(Protocol):
         """Oldest first."""
         ...
 
-    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+    def pending_on_paths(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
         """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
         ...
 
-    def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
+    def decided_on_paths(self, paths: Collection[str]) -> Sequence[Proposal]:
         """Return the latest decided proposals that name one of the paths; oldest first."""
         ...
 
@@ -90,22 +90,22 @@ class ProposalStore(Protocol):
         """Keep these bytes in one transaction, return the SHA-256 hex of each; putting the same again is free."""
         ...
 
-    def blob(self, sha256: str) -> bytes:
+    def read_blob(self, sha256: str) -> bytes:
         """Return the bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
         ...
 
-    def journal_open(self, record: JournalRecord) -> JournalRecord:
+    def open_journal_record(self, record: JournalRecord) -> JournalRecord:
         """Write the intent; returns it with its id."""
         ...
 
-    def journal_prepared(self, record: JournalRecord) -> None:
+    def mark_journal_prepared(self, record: JournalRecord) -> None:
         """Mark an open record as prepared, with the created files."""
         ...
 
-    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
+    def close_journal_record(self, record: JournalRecord, proposal: Proposal | None) -> None:
         """Write the record's final state and the proposal's new one in one transaction."""
         ...
 
-    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+    def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
         """Records, newest first, filtered; the first `limit` of them, if not 0."""
         ...

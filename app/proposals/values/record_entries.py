@@ -111,7 +111,7 @@ class DecisionRecordEntry(FrozenModel):
         return f"command {self.recipe.command}{tree}, {again}{seen}"
 
     @property
-    def writes(self) -> bool:
+    def has_written(self) -> bool:
         """Whether the user had it written."""
         return self.decision in ("approved", "partly_approved", "redone")
 
@@ -119,7 +119,7 @@ class DecisionRecordEntry(FrozenModel):
 class RecordingStore(ProposalStore, Protocol):
     """A store that has recorded the decisions on its proposals."""
 
-    def entries_on(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
+    def entries_on_paths(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
         """Return the record of all proposals with a decision about one of the paths; oldest first."""
         ...
 
@@ -149,7 +149,7 @@ class EventRecordEntry(FrozenModel):
     """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
 
 
-def is_written_by(entries: Sequence[DecisionRecordEntry]) -> bool:
+def is_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     """Return whether anything of a proposal is on disk after the last of its entries, oldest first."""
     if not entries:
         return False
@@ -159,7 +159,7 @@ def is_written_by(entries: Sequence[DecisionRecordEntry]) -> bool:
     if last.state:
         return False
     # Earlier formats said nothing of files without hunks.
-    turns = [entry.writes for entry in entries if entry.writes or entry.decision in ("undone", "reopened")]
+    turns = [entry.has_written for entry in entries if entry.has_written or entry.decision in ("undone", "reopened")]
     return bool(turns) and turns[-1]
 
 
@@ -171,7 +171,7 @@ class ChainLink:
     digest: str = FIRST
 
 
-def make_entry(
+def make_record_entry(
     proposed: Proposal,
     decided: Proposal,
     last: LastDecision,
@@ -203,7 +203,7 @@ def make_entry(
         files=_files(written, blob_id)
         or _kept(decided, last, blob_id)
         or tuple(RecordedFile(path=file.path) for file in last.files),
-        hunks=hunk_standing(decided),
+        hunks=record_hunk_states(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
         words=words_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
@@ -300,7 +300,7 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
     return tuple(found)
 
 
-def hunk_standing(proposal: Proposal) -> RecordedHunks:
+def record_hunk_states(proposal: Proposal) -> RecordedHunks:
     """Return the state of the hunks of a proposal, and of its files without hunks."""
     numbers: dict[HunkState, list[int]] = {}
     for hunk in proposal.hunks:

@@ -13,7 +13,7 @@ from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
-from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.workspace.paths import Workspace
 
@@ -54,7 +54,7 @@ class ToolArguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
-class GivenArguments(BaseModel):
+class UncheckedArguments(BaseModel):
     """Arguments as the model gave them, to be checked by a foreign schema."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -177,11 +177,11 @@ class DraftPort(Protocol):
         """The file with pending edits and this draft's own."""
         ...
 
-    def paths(self) -> tuple[set[str], set[str]]:
+    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Files that pending edits add to the disk's and remove from them."""
         ...
 
-    def touched(self) -> set[str]:
+    def touched_paths(self) -> set[str]:
         """Files of which pending edits change the content, added ones included."""
         ...
 
@@ -201,23 +201,23 @@ class DraftPort(Protocol):
         """Move a file; raises EditRefused."""
         ...
 
-    def pending_files(self) -> Mapping[str, Leaf | None]:
+    def pending_files(self) -> Mapping[str, FileOrLink | None]:
         """Return all files over the disk, pending or of this draft, by path; None for deleted ones."""
         ...
 
-    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
+    def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
         """Add the files that a command has changed."""
         ...
 
-    def undo_take(self) -> None:
-        """Undo the latest `take_changes`."""
+    def undo_add_changes(self) -> None:
+        """Undo the latest `add_changes`."""
         ...
 
     def read_patch(self, text: str) -> "ReadPatch":
         """Read a patch without looking into any file; raises EditRefused."""
         ...
 
-    def patch(self, patch: "ReadPatch") -> EditReport:
+    def apply_patch(self, patch: "ReadPatch") -> EditReport:
         """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
         ...
 
@@ -253,7 +253,7 @@ class Tool(ABC):
     kind: ToolKind
     Arguments: ClassVar[type[BaseModel]]
     parameters: Mapping[str, Any] | None = None
-    """The schema of its arguments, where it is not made from `Arguments`; these are `GivenArguments` then."""
+    """The schema of its arguments, where it is not made from `Arguments`; these are `UncheckedArguments` then."""
 
     @abstractmethod
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:

@@ -12,7 +12,7 @@ from typing import ParamSpec
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.process import shielded
+from app.sandbox.process import run_shielded
 from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, Workspace
@@ -27,7 +27,7 @@ NEXT = "awaiting approval; do not call tools; hand control back"
 """What a staging result tells the model to do once its turn may stage no more."""
 
 
-async def stage(
+async def stage_edit(
     context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *given: _P.args, **named: _P.kwargs
 ) -> ToolOutput:
     """Run one edit of the draft with the given arguments.
@@ -37,7 +37,7 @@ async def stage(
     """
     with refusals_as_tool_errors():
         # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
-        report = await shielded(asyncio.to_thread(edit, *given, **named))
+        report = await run_shielded(asyncio.to_thread(edit, *given, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
@@ -99,13 +99,13 @@ _LOOKED_THROUGH = 50_000
 def resolve_path(workspace: Workspace, path: str) -> str:
     """Return the workspace path that the model means; raises ToolError for one that it must not touch."""
     with os_errors_as_tool_errors(path):
-        return workspace.locate(path)
+        return workspace.normalize_path(path)
 
 
 def resolve_real_path(workspace: Workspace, path: str | None) -> str:
     """Resolve a path and its links, as the start of a walk; the root for an empty path."""
     with os_errors_as_tool_errors(path or "."):
-        return workspace.resolve(workspace.locate(path or "."))
+        return workspace.resolve(workspace.normalize_path(path or "."))
 
 
 @contextmanager
@@ -123,12 +123,12 @@ def os_errors_as_tool_errors(path: str) -> Iterator[None]:
         raise ToolError(f"{path} can't be read: {error.strerror or error}.") from error
 
 
-def secret_reason_of(workspace: Workspace, path: str, content: bytes | None = None) -> str:
+def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = None) -> str:
     """Why the file looks like a secret, by whichever of its names, links resolved; empty if it doesn't."""
     with os_errors_as_tool_errors(path):
         real = workspace.resolve(path)
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
-        if reason or not (twin := workspace.secret_twin(real)):
+        if reason or not (twin := workspace.find_secret_hard_link(real)):
             return reason
     reason = secret_reason(twin, content)
     return f"it is {twin} by another name, and {reason}" if reason else ""
@@ -142,7 +142,7 @@ def found_file_looks_secret(path: str, file: FoundFile) -> bool:
     return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
 
 
-def looks_secret_pending(file: OverlayFile) -> str:
+def pending_secret_reason(file: OverlayFile) -> str:
     """Return why a pending file looks like a secret that the model did not write; empty if it doesn't."""
     for name in reversed(file.strange_names):
         if reason := secret_reason(name, file.content):
@@ -159,7 +159,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
         Rejected: The user said no.
         ToolError: A path is not one to touch.
     """
-    for path, reason in await asyncio.to_thread(secrets_among, context.workspace, context.draft, paths):
+    for path, reason in await asyncio.to_thread(find_secrets_among, context.workspace, context.draft, paths):
         folder = PurePosixPath(path).parent.as_posix()
         answer = await context.confirm(
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
@@ -171,7 +171,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             )
 
 
-def secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
+def find_secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that look like secrets, on disk or pending, each with the reason. Raises `ToolError`."""
     reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
@@ -186,12 +186,12 @@ def _on_disk(workspace: Workspace, path: str) -> str:
     except (OSError, WorkspaceError):
         # Whoever uses the path will say what is wrong with it; its name can tell all the same.
         pass
-    return secret_reason_of(workspace, path, content)
+    return find_secret_reason(workspace, path, content)
 
 
 def _pending(draft: DraftPort, path: str) -> str:
     try:
-        return looks_secret_pending(draft.read(path))
+        return pending_secret_reason(draft.read(path))
     except (OSError, WorkspaceError):
         # No tool gets anything of what the draft will not read.
         return ""
@@ -201,7 +201,7 @@ def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]
     """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}
-    for known in [*sorted(added), *islice(workspace.files(), _LOOKED_THROUGH)]:
+    for known in [*sorted(added), *islice(workspace.walk_files(), _LOOKED_THROUGH)]:
         by_name.setdefault(PurePosixPath(known).name.casefold(), []).append(known)
     names = get_close_matches(wanted, by_name, 3, 0.75)
     return [known for name in names for known in by_name[name]][:5]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from app.proposals.files.filesystem import LARGEST
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.text.document import MAX_BYTES
-from app.proposals.text.file_warnings import size_words
+from app.proposals.text.file_warnings import format_size
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
@@ -47,7 +47,7 @@ async def handle_changes(
     output = _told(output, [], through_summary)
     notes = through_notes
     if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
-        size = f"{len(found.touched):,} changed files ({size_words(found.size)})"
+        size = f"{len(found.touched):,} changed files ({format_size(found.size)})"
         answer = await context.confirm(_question(found, size, command))
         if not answer.allowed:
             who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
@@ -129,7 +129,7 @@ async def stage_changes(
 
 def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
     names = [
-        f"{each.path}  {'deleted' if each.is_deleted else size_words(each.size)}" for each in found.touched[:_SHOWN]
+        f"{each.path}  {'deleted' if each.is_deleted else format_size(each.size)}" for each in found.touched[:_SHOWN]
     ]
     if len(found.touched) > _SHOWN:
         names.append(f"and {len(found.touched) - _SHOWN:,} more")
@@ -140,8 +140,8 @@ def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
         ".",
         (
             "Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",
-            f"What is over {size_words(MAX_BYTES)} is shown by its size and decided as a whole; "
-            f"what is over {size_words(LARGEST)} is left out.",
+            f"What is over {format_size(MAX_BYTES)} is shown by its size and decided as a whole; "
+            f"what is over {format_size(LARGEST)} is left out.",
         ),
     )
 
@@ -157,14 +157,14 @@ def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
 
 
 async def _taken(context: ToolContext, changes: list[PathChange], recipe: CommandRecipe | None) -> EditReport:
-    work = asyncio.ensure_future(asyncio.to_thread(context.draft.take_changes, changes, recipe))
+    work = asyncio.ensure_future(asyncio.to_thread(context.draft.add_changes, changes, recipe))
     with refusals_as_tool_errors():
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
             # A thread can't be stopped: wait, and take back what the user does not want any more.
             await asyncio.wait({work})
-            context.draft.undo_take()
+            context.draft.undo_add_changes()
             raise
 
 
@@ -175,7 +175,7 @@ def read_changes(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[Pat
     room = MOST_KEPT
     for each in found.touched:
         if each.size > room:
-            left_out.append(f"{each.path}: all that was changed is over {size_words(MOST_KEPT)}")
+            left_out.append(f"{each.path}: all that was changed is over {format_size(MOST_KEPT)}")
             continue
         try:
             change = run.read_change(each.path, LARGEST)

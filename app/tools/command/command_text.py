@@ -29,7 +29,7 @@ _HELD_BACK = 500
 """Characters at the end of a piece that may be the beginning of a sequence."""
 
 
-class PlainText:
+class PlainTextDecoder:
     """Incremental decoder of UTF-8 that removes terminal sequences, also where a piece ends inside one."""
 
     def __init__(self) -> None:
@@ -88,9 +88,9 @@ class HeadAndTail:
         """Return the two ends, with a line between that says how much is missing."""
         head, tail = "".join(self._head), "".join(self._tail)
         if not self._left_out:
-            return without_overwritten(head + tail)
+            return remove_overwritten(head + tail)
         gap = f"\n[{self._left_out:,} characters with {self._left_out_lines:,} newlines left out]\n"
-        return without_overwritten(head) + gap + without_overwritten(tail)
+        return remove_overwritten(head) + gap + remove_overwritten(tail)
 
 
 class LiveOutput:
@@ -127,6 +127,6 @@ class LiveOutput:
             self._send(text)
 
 
-def without_overwritten(text: str) -> str:
+def remove_overwritten(text: str) -> str:
     """The text as a terminal would leave it where a carriage return starts a line over (progress bars)."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -18,7 +18,7 @@ from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
 from app.tools.command.command_outcome import handle_changes, stage_changes
-from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText
+from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder
 from app.tools.command.sandbox_wording import IN_PLACE_TOLD, describe_sandbox, failure_notes, permission_notes
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class _Printed:
     """Output of a command, live and at its end."""
 
     def __init__(self, context: ToolContext) -> None:
-        self._plain = PlainText()
+        self._plain = PlainTextDecoder()
         self._kept = HeadAndTail()
         self._live = LiveOutput(context.output)
 

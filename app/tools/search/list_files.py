@@ -20,7 +20,7 @@ _MOST = 64
 """Patterns that one with braces may stand for."""
 
 
-def path_matcher(pattern: str) -> Callable[[str], bool]:
+def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test of paths by a gitignore pattern.
 
     A pattern without a slash is looked for in any folder; `**` crosses folders; a folder's name stands for all in it.
@@ -60,7 +60,7 @@ def _without_braces(pattern: str) -> list[str]:
 Result_co = TypeVar("Result_co", covariant=True)
 
 
-def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
+def list_overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
     """Yield all files of a folder that no ignore rule leaves out, sorted, with whether only pending edits add it.
 
     For a file, yield the file itself. The disk is walked while files are consumed, so consume them on a thread. The
@@ -69,11 +69,11 @@ def overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -
     Raises:
         ToolError: There is no such file or folder, on disk or pending.
     """
-    added, removed = context.draft.paths()
+    added, removed = context.draft.added_and_removed_paths()
     added = {path for path in added if under in (".", path) or path.startswith(f"{under}/")}
     with os_errors_as_tool_errors(under):
         nothing_there = bool(added) and context.workspace.kind(under) == "missing"
-        on_disk = iter(()) if nothing_there else context.workspace.files(under, ended)
+        on_disk = iter(()) if nothing_there else context.workspace.walk_files(under, ended)
     if not added and under in removed:
         raise ToolError(f"{under} does not exist any more: a staged edit deletes or renames it.")
     there = ((path, False) for path in on_disk if path not in removed and path not in added)
@@ -92,7 +92,7 @@ class StoppableWork(Protocol[Result_co]):
         ...
 
 
-async def run_for(work: StoppableWork[Result_co], seconds: float) -> Result_co:
+async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) -> Result_co:
     """Return the result, soon after `seconds` at the latest; cancellation stops the work too."""
     running = asyncio.ensure_future(asyncio.to_thread(work.run))
     try:
@@ -138,7 +138,7 @@ class ListFiles(Tool):
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         """List once."""
         folder = resolve_real_path(context.workspace, arguments.path)
-        return await run_for(_Listing(folder, arguments.pattern or "", context), TIME_LIMIT)
+        return await run_with_time_limit(_Listing(folder, arguments.pattern or "", context), TIME_LIMIT)
 
 
 @dataclass(slots=True)
@@ -157,8 +157,8 @@ class _Listing:
     def run(self) -> ToolOutput:
         """List until the end, or until it is stopped."""
         prefix = "" if self.folder == "." else f"{self.folder}/"
-        matches = path_matcher(self.pattern) if self.pattern else None
-        for path, added in overlay_files(self.context, self.folder, lambda: self._stopped):
+        matches = compile_path_matcher(self.pattern) if self.pattern else None
+        for path, added in list_overlay_files(self.context, self.folder, lambda: self._stopped):
             if self._stopped:
                 break
             inner = path.removeprefix(prefix)

@@ -23,7 +23,7 @@ _CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
-def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Texts, bool]:
+def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Texts, bool]:
     """The texts, of which each line with a match has at least one, and whether case does not count in them.
 
     Args:
@@ -174,7 +174,7 @@ class RipgrepFilter:
         self._running: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
 
-    def passed(self, paths: Sequence[str]) -> list[str]:
+    def filter_paths(self, paths: Sequence[str]) -> list[str]:
         """Return the paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
         found: list[str] = []
         for batch in _batches(paths):

@@ -19,17 +19,17 @@ from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_if_secret,
+    find_secret_reason,
     found_file_looks_secret,
-    looks_secret_pending,
     os_errors_as_tool_errors,
+    pending_secret_reason,
     resolve_real_path,
-    secret_reason_of,
 )
-from app.tools.search.list_files import overlay_files, run_for
-from app.tools.search.list_files import path_matcher as glob_matcher
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
+from app.tools.search.list_files import compile_path_matcher as glob_matcher
+from app.tools.search.list_files import list_overlay_files, run_with_time_limit
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.paths import FoundFile, WasLink
+from app.workspace.paths import FoundFile, LinkInPath
 from app.workspace.secrets import secret_path_reason
 
 Hit = tuple[int, int, str]
@@ -63,7 +63,7 @@ class Matcher(Protocol):
         """Whether a line of a file can match at all, by a quick look at its bytes."""
         ...
 
-    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
         """Return the matching lines of each file; raises MatcherStopped."""
         ...
 
@@ -88,9 +88,9 @@ class LiteralMatcher:
     def prepare(self) -> None:
         """Do nothing: a literal needs no preparation."""
 
-    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
         """Return the matching lines of each file."""
-        return [lines_with(document.text, self._search) for document in documents]
+        return [find_matching_lines(document.text, self._search) for document in documents]
 
     def stop(self) -> None:
         """Do nothing: matching a literal is quick."""
@@ -126,12 +126,12 @@ class RegexMatcher:
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
         self.may_match = _filter(self._pattern, regex=True, ignore_case=self._ignore_case)
-        texts, ignore_case = required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
+        texts, ignore_case = find_required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
         if texts:
             flags = re.IGNORECASE if ignore_case else 0
             self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
-    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
         """Return the matching lines of each file; raises MatcherStopped."""
         tried = [self._lines_that_may_match(document) for document in documents]
         answer = self._ask([[line for _, _, line in lines] for lines in tried]) if any(tried) else []
@@ -144,8 +144,8 @@ class RegexMatcher:
 
     def _lines_that_may_match(self, document: Document) -> list[Hit]:
         if self._required is None:
-            return [(number, 0, line) for number, line in enumerate(document.texts)]
-        return lines_with(document.text, self._required)
+            return [(number, 0, line) for number, line in enumerate(document.line_texts)]
+        return find_matching_lines(document.text, self._required)
 
     def stop(self) -> None:
         """Kill the worker."""
@@ -171,7 +171,7 @@ class RegexMatcher:
         return json.loads(answer)
 
 
-def lines_with(text: str, search: Search) -> list[Hit]:
+def find_matching_lines(text: str, search: Search) -> list[Hit]:
     """The lines in which an expression matches that no line feed can be part of, and that is never empty."""
     found: list[Hit] = []
     at = number = 0
@@ -189,7 +189,7 @@ def lines_with(text: str, search: Search) -> list[Hit]:
 
 def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
     """A test of a file's bytes that only those fail in which no line matches."""
-    texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
+    texts, ignore_case = find_required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
     if not ignore_case and len(texts) == 1:
@@ -270,7 +270,9 @@ class FileSearch:
             self.matcher.prepare()
             with self.context.workspace.found_file_reader() as read:
                 for batch in self._batches(read):
-                    for file, hits in zip(batch, self.matcher.hits([file.document for file in batch]), strict=True):
+                    for file, hits in zip(
+                        batch, self.matcher.find_hits([file.document for file in batch]), strict=True
+                    ):
                         if hits:
                             self._take(file, hits)
         except MatcherStopped:
@@ -289,12 +291,12 @@ class FileSearch:
 
     def _candidates(self) -> Iterator[tuple[str, bool]]:
         """Files that may match, sorted, each with whether pending edits touch it; found as they are asked for."""
-        touched = self.context.draft.touched()
+        touched = self.context.draft.touched_paths()
         files = self._open_files()
         while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
             on_disk = [path for path in batch if path not in touched]
             if self.sieve is not None and len(on_disk) > FEW_FILES:
-                passed = set(self.sieve.passed(on_disk))
+                passed = set(self.sieve.filter_paths(on_disk))
                 batch = [path for path in batch if path in touched or path in passed]
             yield from ((path, path in touched) for path in batch)
 
@@ -302,7 +304,7 @@ class FileSearch:
         """Yield the files to search, without those that look like secrets."""
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
-        for path, _ in overlay_files(self.context, self.under, lambda: self._stopped):
+        for path, _ in list_overlay_files(self.context, self.under, lambda: self._stopped):
             if matches and not (matches(path.removeprefix(prefix)) or matches(path)):
                 continue
             if path != self.allowed_secret and secret_path_reason(path):
@@ -336,7 +338,7 @@ class FileSearch:
     def _read_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> _SearchedFile | None:
         try:
             file = read(path)
-        except WasLink:
+        except LinkInPath:
             # Another name of a file that is searched, or kept from the search, under its own.
             return None
         except (OSError, WorkspaceError):
@@ -351,7 +353,7 @@ class FileSearch:
         except (OSError, WorkspaceError):
             self.findings.unreadable.append(path)
             return None
-        if path != self.allowed_secret and looks_secret_pending(file):
+        if path != self.allowed_secret and pending_secret_reason(file):
             self.findings.secrets.append(path)
             return None
         return None if file.content is None else self._searched(path, file.content, None)
@@ -360,7 +362,7 @@ class FileSearch:
         if not self.matcher.may_match(content):
             return None
         document = Document(content)
-        return None if document.binary else _SearchedFile(path, document, on_disk)
+        return None if document.is_binary else _SearchedFile(path, document, on_disk)
 
     def _take(self, file: _SearchedFile, hits: Sequence[Hit]) -> None:
         """Add the lines of a file, unless it looks like a secret."""
@@ -381,7 +383,7 @@ class FileSearch:
     def _looks_secret(self, file: _SearchedFile) -> bool:
         if file.on_disk is not None:
             return found_file_looks_secret(file.path, file.on_disk)
-        return bool(secret_reason_of(self.context.workspace, file.path, file.document.data))
+        return bool(find_secret_reason(self.context.workspace, file.path, file.document.data))
 
     def _is_link(self, path: str) -> bool:
         """Whether it is another name of a file that is searched, or kept from the search, under its own."""
@@ -449,13 +451,15 @@ class SearchText(Tool):
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
         search = FileSearch(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
-        return _report(arguments.pattern, await run_for(search, TIME_LIMIT))
+        return _report(arguments.pattern, await run_with_time_limit(search, TIME_LIMIT))
 
 
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
-    texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
+    texts, ignore_case = find_required_texts(
+        arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case
+    )
     if program is None or not texts:
         return None
     return RipgrepFilter(program, root, texts, ignore_case=ignore_case)

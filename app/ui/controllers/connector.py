@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from app.runtime.model_connection import NotConnected, endpoint_name, keep_picked_model, picked_model
+from app.runtime.model_connection import NotConnected, endpoint_name, read_picked_model, save_picked_model
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
@@ -68,11 +68,11 @@ class Connector:
         """Connect and open a session; ask the user for missing settings."""
         self._record = record
         try:
-            await self.choose()
+            await self.connect_or_choose()
         finally:
             self._session.asked.set()
 
-    async def choose(self) -> None:
+    async def connect_or_choose(self) -> None:
         """Connect with the present settings, or let the user choose; raises NotConnected.
 
         Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
@@ -123,10 +123,10 @@ class Connector:
         return name
 
     async def _picked_before(self, settings: "Settings") -> str:
-        return await asyncio.to_thread(picked_model, self._store, endpoint_name(settings))
+        return await asyncio.to_thread(read_picked_model, self._store, endpoint_name(settings))
 
     async def _keep(self, settings: "Settings", name: str) -> None:
-        await asyncio.to_thread(keep_picked_model, self._store, endpoint_name(settings), name)
+        await asyncio.to_thread(save_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
@@ -155,7 +155,7 @@ class Connector:
         from app.ui.screens.setup_screens import DEMO, WRITTEN, SetupScreen
 
         self._session.asked.set()
-        choice = await self._ask(SetupScreen(missing, partial(picked_model, self._store)))
+        choice = await self._ask(SetupScreen(missing, partial(read_picked_model, self._store)))
         if choice is None:
             self._chat.show_hint(NO_MODEL)
             return

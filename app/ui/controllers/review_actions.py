@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from app.agent.updates import PhaseChanged
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import NotRecorded
-from app.review.review_decisions import ReviewDecisions, approval_words, denial_words, first_items, undo_words
+from app.review.review_decisions import (
+    ReviewDecisions,
+    describe_approval,
+    describe_denial,
+    describe_undo,
+    join_first_items,
+)
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
 from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.output_screens import ExternalDiffs
+from app.ui.screens.output_screens import ExternalDiffs, ReadsScreen
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -79,7 +85,7 @@ class AfterDecision:
         """Stay where the focus is: the user took back a decision, left the review, or the decision failed."""
         self._deciding = False
 
-    def settle(self) -> None:
+    def return_to_composer_if_done(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._session.current, self._review
         busy = session is not None and session.is_busy
@@ -134,7 +140,7 @@ class AfterDecision:
         # What was said to be under way has come, or waits for an answer now.
         waits = session.has_undelivered_feedback and session.question is not None
         self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
-        self.settle()
+        self.return_to_composer_if_done()
 
     async def _nothing_waits(self) -> bool:
         return not any(one.state.is_pending for one in await self._session.open_session.proposals())
@@ -221,7 +227,7 @@ class ReviewActions:
         except BaseException:
             self.after_decision.cancel()
             raise
-        self.after_decision.settle()
+        self.after_decision.return_to_composer_if_done()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
@@ -247,7 +253,7 @@ class ReviewActions:
     async def deny(self, event: review_messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
         (result,) = await self._each((event,), self._discard)
-        what, back = denial_words(result, event.hunks)
+        what, back = describe_denial(result, event.hunks)
         if event.go_on:
             follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
             said = f" Why it was stale is sent.{follows}"
@@ -260,11 +266,11 @@ class ReviewActions:
         denied = await self._each(event.each, self._discard)
         on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
         others = [result.proposal for result in denied if not result.proposal.on_disk]
-        partly = [proposal.id for proposal in others if proposal.written_in_part]
-        fact = f"what was written of {first_items(partly)} stays" if partly else "nothing was written"
+        partly = [proposal.id for proposal in others if proposal.is_written_in_part]
+        fact = f"what was written of {join_first_items(partly)} stays" if partly else "nothing was written"
         if on_disk:
-            fact = f"{first_items(on_disk)} taken back off the disk"
-        undoes = denied[-1].proposal.written_in_part and not denied[-1].proposal.on_disk
+            fact = f"{join_first_items(on_disk)} taken back off the disk"
+        undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
         said = self._fate(event.each, denied)
@@ -272,7 +278,7 @@ class ReviewActions:
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
-        await self._decisions.check(name, revision, hunks)
+        await self._decisions.run_required_checks(name, revision, hunks)
         images = await self._images(event)
         self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.words, images)
@@ -320,7 +326,7 @@ class ReviewActions:
         """Take a decision back."""
         self.after_decision.cancel()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
-        text, back = undo_words(result)
+        text, back = describe_undo(result)
         self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
@@ -340,17 +346,17 @@ class ReviewActions:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
             await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
-        await self.external_diffs.look()
+        await self.external_diffs.find_program()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
-        return self._runtime.service.diffs(proposal_id)
+        return self._runtime.service.file_diffs(proposal_id)
 
     async def load_versions(self, event: review_messages.VersionsWanted) -> None:
         """Compute the diff between the former version and this one."""
-        from app.proposals.decide.comment_follow_up import version_diffs
+        from app.proposals.decide.comment_follow_up import diff_with_predecessor
 
-        diffs = await asyncio.to_thread(version_diffs, self._runtime.proposals, event.proposal_id)
+        diffs = await asyncio.to_thread(diff_with_predecessor, self._runtime.proposals, event.proposal_id)
         self._review.set_versions(event.proposal_id, diffs)
 
     async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
@@ -366,9 +372,9 @@ class ReviewActions:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(
-            lambda: self._runtime.service.split(event.proposal_id, event.lines, event.revision)
+            lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
         )
-        self._review.take_parts(event.proposal_id, parts, event.whole)
+        self._review.select_split_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
@@ -401,11 +407,11 @@ class ReviewActions:
             except (StaleProposal, ChangedSinceSeen):
                 # What can't be merged by hand is told while the text is still on the screen.
                 mine = UnsavedText(text, proposed_text(diff, before=True))
-                conflict = await asyncio.to_thread(service.conflict, name, event.path, mine)
+                conflict = await asyncio.to_thread(service.open_conflict, name, event.path, mine)
                 if conflict.regions:
                     unsaved.append(mine)
                     return
-                await decisions.resolve_conflict(name, event.path, conflict.text(), conflict.disk)
+                await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
             self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
 
         text = proposed_text(diff)
@@ -436,14 +442,14 @@ class ReviewActions:
         name = event.proposal_id
         path, service = event.path, self._runtime.service
         while True:
-            conflict = await asyncio.to_thread(service.conflict, name, path, unsaved)
+            conflict = await asyncio.to_thread(service.open_conflict, name, path, unsaved)
             path = conflict.path
 
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
-                return await asyncio.to_thread(service.conflict, name, path, text)
+                return await asyncio.to_thread(service.open_conflict, name, path, text)
 
             vim = self._preferences.settings.vim
             screen = ResolveScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
@@ -474,6 +480,11 @@ class ReviewActions:
             if self._review.state.running_again == proposal_id:
                 self._review.begin_reproduction("")
 
+    async def show_reads(self, proposal_id: str) -> None:
+        """Show what the model had read before it wrote a proposal."""
+        lines = await asyncio.to_thread(self._runtime.describe_reads, proposal_id)
+        await self._app_context.push_screen(ReadsScreen(proposal_id, lines))
+
     def confirm(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()
@@ -489,11 +500,11 @@ class ReviewActions:
             )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
-        text, undoes = approval_words(result)
+        text, undoes = describe_approval(result)
         self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
 
     def _key(self, action: str) -> str:
-        return self._review.key_of(action)
+        return self._review.key_of_action(action)
 
     def _say(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None

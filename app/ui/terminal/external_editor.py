@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-from app.runtime.user_editor import EditorFailed, edit_text, editor_command
+from app.runtime.user_editor import EditorFailed, edit_in_user_editor, editor_command
 from app.ui.terminal.attention import Attention
 
 
@@ -45,7 +45,7 @@ class ExternalEditor:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
         command = editor_command(self._configured(), self._environment)
-        return await edit_text(command, text, name=name, folder=self._folder, asleep=self._asleep)
+        return await edit_in_user_editor(command, text, name=name, folder=self._folder, asleep=self._asleep)
 
     @contextmanager
     def _asleep(self) -> Iterator[None]:

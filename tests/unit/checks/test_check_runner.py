@@ -11,7 +11,7 @@ from app.automation.check_runner import CheckRunner
 from app.config.settings import CheckTable
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.models import Proposal
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from tests.unit.tools.processes import new_mark, running
@@ -24,13 +24,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     root.mkdir()
     for name in "abc":
         (root / name).write_text(f"{name}0\n")
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     yield runtime
     runtime.close()
 
 
 def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     for path, text in texts.items():
         if text is None:
             draft.delete(path)
@@ -41,7 +41,7 @@ def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
 
 async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> CheckResult:
     check = CheckTable.model_validate({"name": "x", "run": run, **more})
-    return await runtime.checks.run(check, runtime.service.check_trees(proposal.id))
+    return await runtime.checks.run(check, runtime.service.versions_to_check(proposal.id))
 
 
 def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -63,13 +63,13 @@ async def test_a_check_sees_its_proposal_and_what_that_stacks_on_and_nothing_els
 
 async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorkspace) -> None:
     stage(runtime, a="a1\n", b="b1\n")
-    draft = runtime.service.draft("s")
+    draft = runtime.service.new_draft("s")
     draft.edit("a", [Replacement("a1", "a2")])
     draft.delete("c")
     draft.write("new", "n\n")
-    before = runtime.service.draft_check_trees(draft)
+    before = runtime.service.draft_versions_to_check(draft)
     proposal = runtime.service.stage(draft, "Edit")
-    after = runtime.service.check_trees(proposal.id)
+    after = runtime.service.versions_to_check(proposal.id)
     assert await runtime.checks.read_trees(before) == await runtime.checks.read_trees(after)
     assert (sorted(before.files), sorted(before.old_files)) == (sorted(after.files), sorted(after.old_files))
 
@@ -99,7 +99,7 @@ async def test_a_check_that_hangs_is_ended_at_its_limit_with_no_process_left(run
 
 @pytest.mark.layer
 async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: OpenWorkspace) -> None:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     for name in ("x y.py", "-n.py", "$(touch hacked).py", "z.txt"):
         draft.write(name, "1\n")
     draft.delete("a")
@@ -114,7 +114,7 @@ async def test_files_are_quoted_and_are_those_that_match_and_are_there(runtime: 
 @pytest.mark.layer
 async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWorkspace, tmp_path: Path) -> None:
     proposal = stage(runtime, a="a1\n")
-    trees = runtime.service.check_trees(proposal.id)
+    trees = runtime.service.versions_to_check(proposal.id)
     log = tmp_path / "shared/log"
     log.parent.mkdir()
     runtime.sandbox.permissions = CommandPermissions((str(log.parent),))
@@ -129,7 +129,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWor
 
 @pytest.mark.layer
 async def test_a_check_without_patience_gives_up_only_itself(runtime: OpenWorkspace) -> None:
-    trees = runtime.service.check_trees(stage(runtime, a="a1\n").id)
+    trees = runtime.service.versions_to_check(stage(runtime, a="a1\n").id)
     hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
     under_way = asyncio.Event()
     first = asyncio.create_task(
@@ -159,7 +159,7 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
     assert "checks need a layer" in await runner.unavailable_reason()
     seen = runtime.workspace.root / "ran"
     check = CheckTable(name="x", run=f"echo > {seen}")
-    result = await runner.run(check, runtime.service.check_trees(stage(runtime, a="a1\n").id))
+    result = await runner.run(check, runtime.service.versions_to_check(stage(runtime, a="a1\n").id))
     assert result.state is CheckState.BROKEN
     assert not seen.exists()
 

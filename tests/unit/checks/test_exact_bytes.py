@@ -19,7 +19,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
 
@@ -67,7 +67,7 @@ class Site:
         self.following = CheckFollower(
             self.runtime.checks,
             lambda: self.checks,
-            self.runtime.service.check_trees,
+            self.runtime.service.versions_to_check,
             lambda proposal: self.chosen.get(proposal.id),
             lambda checked: self.last.__setitem__(checked.proposal, checked),
         )
@@ -78,7 +78,7 @@ class Site:
         return self.runtime.workspace.root
 
     def stage(self, **texts: str) -> Proposal:
-        draft = self.runtime.service.draft("")
+        draft = self.runtime.service.new_draft("")
         for path, text in texts.items():
             draft.write(path, text)
         return self.runtime.service.stage(draft, "Edit")
@@ -130,7 +130,7 @@ def opened(folder: Path, *, in_git: bool) -> Iterator[OpenWorkspace]:
         git(root, "init", "--quiet")
         git(root, "add", "--all")
         git(root, "commit", "--quiet", "--message", "first")
-    runtime = open_runtime(root, {}, {})
+    runtime = open_workspace(root, {}, {})
     try:
         yield runtime
     finally:
@@ -282,7 +282,7 @@ def test_what_is_shown_as_current_is_the_result_on_what_the_approval_leaves(
         with opened(folder, in_git=in_git) as runtime:
             site = Site(runtime, (CheckTable(name="x", run=PRINT),), shown=shown)
             for number, (path, lines) in enumerate(edits, 1):
-                draft = runtime.service.draft("")
+                draft = runtime.service.new_draft("")
                 text = (draft.read(path).content or "".join(LINES).encode()).decode()
                 for line in lines:
                     text = text.replace(f"line {line}\n", f"P{number} {line}\n").replace(

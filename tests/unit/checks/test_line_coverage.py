@@ -12,7 +12,7 @@ import pytest
 from app.automation.check_results import CheckResult, ProposalChecks, format_failures_for_model, uncovered_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 
 pytestmark = pytest.mark.layer
 
@@ -34,13 +34,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     root.mkdir()
     (root / "shop.py").write_text(SHOP)
     (root / "test_shop.py").write_text(TEST)
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
 
 
 def stage(runtime: OpenWorkspace, **texts: str) -> Proposal:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     for name, text in (texts or {"shop.py": PROPOSED}).items():
         draft.write(name, text)
     return runtime.service.stage(draft, "Edit")
@@ -50,7 +50,7 @@ def run(
     runtime: OpenWorkspace, command: str = RUN, *, hunks: tuple[str, ...] | None = None, **more: object
 ) -> CheckResult:
     check = CheckTable.model_validate({"name": "tests", "run": command, **more})
-    return asyncio.run(runtime.checks.run(check, runtime.service.check_trees("P1", hunks)))
+    return asyncio.run(runtime.checks.run(check, runtime.service.versions_to_check("P1", hunks)))
 
 
 def missed(result: CheckResult) -> list[str]:
@@ -177,7 +177,7 @@ def test_a_report_below_a_folder_names_files_from_there(runtime: OpenWorkspace) 
 
 
 def test_a_file_that_may_be_another_has_no_marks(runtime: OpenWorkspace) -> None:
-    stage(runtime, **{"lib/shop.py": "a\nb\nc\n"})
+    stage(runtime, **{"lib/shop.py": "a\nb\nc\n", "shop.py": "a\nb\nc\n"})
     result = run(runtime, write(cobertura("shop.py", source="lib</source><source>.")))
     assert not missed(result)
     assert "changed line" not in result.summary

@@ -13,10 +13,10 @@ from app.llm.wires.wire import SystemText
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import CallRejected, Confirmation, ConfirmationAnswer, ToolContext, ToolError
-from app.tools.tool_registry import standard_tools
+from app.tools.tool_registry import make_standard_tools
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import nowhere
 
@@ -86,12 +86,12 @@ class MemoryDraft:
         file = self.folder / path
         return DraftFile(file.read_bytes() if file.is_file() else None, "0" * 64)
 
-    def paths(self) -> tuple[set[str], set[str]]:
+    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         """Added and removed files."""
         added = {path for path, text in self.texts.items() if text is not None and not (self.folder / path).exists()}
         return added, {path for path, text in self.texts.items() if text is None}
 
-    def touched(self) -> set[str]:
+    def touched_paths(self) -> set[str]:
         """Changed files."""
         return set(self.texts)
 
@@ -120,17 +120,17 @@ class MemoryDraft:
         self.texts[new_path], self.texts[path] = (self.read(path).content or b"").decode(), None
         return Report([FileStat(path=new_path, op="rename", added=0, removed=0)])
 
-    def pending_files(self) -> dict[str, Leaf | None]:
+    def pending_files(self) -> dict[str, FileOrLink | None]:
         """What lies over the folder."""
-        return {path: None if text is None else Leaf(text.encode(), 0o644) for path, text in self.texts.items()}
+        return {path: None if text is None else FileOrLink(text.encode(), 0o644) for path, text in self.texts.items()}
 
-    def take_changes(self, changes: Collection[PathChange]) -> Report:
+    def add_changes(self, changes: Collection[PathChange]) -> Report:
         """What a command changed."""
         for change in changes:
             self.texts[change.path] = change.after.data.decode() if change.after else None
         return Report([FileStat(path=change.path, op="edit", added=1, removed=1) for change in changes])
 
-    def patch(self, text: str) -> Report:
+    def apply_patch(self, text: str) -> Report:
         """Not used by the demo model."""
         raise NotImplementedError
 
@@ -193,11 +193,11 @@ class Player:
         """What the tool `name` answers."""
         draft: Any = self.draft
         context = ToolContext(Workspace(self.folder), draft, lambda text: None, self.confirm)
-        tools = standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own=()))
+        tools = make_standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own=()))
         tool = tools.get(name)
         assert tool is not None
         try:
-            return (await tool.run(tools.parse(name, arguments), context)).text
+            return (await tool.run(tools.parse_arguments(name, arguments), context)).text
         except (ToolError, CallRejected) as error:
             return str(error)
 

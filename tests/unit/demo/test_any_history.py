@@ -106,7 +106,7 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
     assert strict.openai_adjacency(body) is None
     assert reply.text.strip() or reply.calls
     for call in reply.calls:
-        TOOLS.parse(call.name, call.arguments)
+        TOOLS.parse_arguments(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
     message = DemoCompletion(body, reply).to_object()["choices"][0]["message"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.doors.mcp.door_server import DoorServer
 from app.doors.mcp.proposal_tools import ProposalTools
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 
 PATIENCE = 30.0
 
@@ -81,4 +81,4 @@ class Host:
 
     def runtime(self) -> OpenWorkspace:
         """The workspace as the user has it open."""
-        return open_runtime(self.root, {}, {})
+        return open_workspace(self.root, {}, {})

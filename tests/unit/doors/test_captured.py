@@ -14,7 +14,7 @@ from app.doors.hook.hook_entry import HookDoor, answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.workspace_recovery import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 
@@ -27,17 +27,19 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     root = tmp_path / "workspace"
     root.mkdir()
     (root / "a.txt").write_bytes(BEFORE)
-    opened = open_runtime(root)
+    opened = open_workspace(root)
     yield opened
     opened.close()
 
 
 def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
     turn = AgentTurn("claude", "s", prompt, "r", "opus", proposal)
-    known = {file.path: file for file in runtime.captured.files(proposal)} if proposal else {}
+    known = {file.path: file for file in runtime.captured_edits.files(proposal)} if proposal else {}
     file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
     assert file.after is not None
-    return runtime.captured.capture(turn, [file._replace(after=file.after.replace(old, new))], [*known.values()])
+    return runtime.captured_edits.capture(
+        turn, [file._replace(after=file.after.replace(old, new))], [*known.values()]
+    )
 
 
 def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: OpenWorkspace) -> None:
@@ -55,11 +57,11 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Op
 def test_to_stage_twice_changes_nothing(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
-    files = runtime.captured.files(name)
-    runtime.captured.capture(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
+    files = runtime.captured_edits.files(name)
+    runtime.captured_edits.capture(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
     stage_captured_edits(runtime)
     assert runtime.service.get(name).revision == 1
-    assert runtime.captured.proposals_to_stage() == []
+    assert runtime.captured_edits.proposals_to_stage() == []
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -78,7 +80,7 @@ def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime
     runtime.service.approve(other.id)
     wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
     assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
-    assert runtime.captured.turn_of_proposal(other.id) is not None, "its decision is told to the agent, too"
+    assert runtime.captured_edits.turn_of_proposal(other.id) is not None, "its decision is told to the agent, too"
 
 
 def test_an_answer_to_feedback_is_the_next_version(runtime: OpenWorkspace) -> None:
@@ -112,7 +114,7 @@ def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: Open
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     (runtime.workspace.root / "a.txt").chmod(0o755)
     assert stage_captured_edits(runtime) == []
-    assert runtime.service.all() == [] and runtime.captured.proposals_to_stage() == []
+    assert runtime.service.all() == [] and runtime.captured_edits.proposals_to_stage() == []
 
 
 def test_a_failed_staging_is_a_line_and_retried(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,11 +141,11 @@ def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
     with runtime.database.transaction() as connection:
         connection.execute("UPDATE agent_turns SET time = 5")
     second = capture(runtime, b"line 20\n", b"twenty\n", prompt="2")
-    assert runtime.captured.proposals_to_stage() == [first, second], "what nobody has looked at stays"
+    assert runtime.captured_edits.proposals_to_stage() == [first, second], "what nobody has looked at stays"
     stage_captured_edits(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
-    assert [turn.proposal for turn in runtime.captured.turns_of_session("claude", "s")] == [second, "P3"]
-    assert runtime.captured.files(first) == []
+    assert [turn.proposal for turn in runtime.captured_edits.turns_of_session("claude", "s")] == [second, "P3"]
+    assert runtime.captured_edits.files(first) == []
     assert [each.id for each in runtime.service.pending()] == [first, second]
 
 
@@ -167,8 +169,8 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     class Meeting(CapturedEdits):
         """Whose caller has looked when another call of the turn is taken."""
 
-        def turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
-            found = super().turn(agent, session, prompt)
+        def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
+            found = super().latest_turn(agent, session, prompt)
             if not met:
                 met.append(capture(runtime, b"line 03\n", b"three\n"))
             return found
@@ -178,7 +180,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = HookDoor(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert answer_call(door, call) == hook_messages.refused_answer("P1")
-    assert [file.path for file in runtime.captured.files("P1")] == ["a.txt"]
+    assert [file.path for file in runtime.captured_edits.files("P1")] == ["a.txt"]
 
 
 async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_a_refusal_quotes_no_secret(host: Host, root: Path) -> None:
 
 
 def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, user: OpenWorkspace) -> None:
-    draft = user.service.draft("")
+    draft = user.service.new_draft("")
     draft.write("a.txt", TEXT.replace("line 3\n", "three\n"))
     user.service.stage(draft, "Theirs")
     text, failed = host.edit("a.txt", "line 3\n", "drei\n")
@@ -220,7 +220,7 @@ def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, 
 def test_pending_changes_without_lines_are_named(host: Host, root: Path, user: OpenWorkspace) -> None:
     (root / "gone.txt").write_text("x\n")
     (root / "moved.txt").write_text("x\n")
-    draft = user.service.draft("")
+    draft = user.service.new_draft("")
     draft.delete("gone.txt")
     draft.write("new.txt", "first\n")
     draft.write("moved.txt", "")
@@ -642,9 +642,9 @@ def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace)
     assert [hints[name]["readOnlyHint"] for name in NAMES] == [False, False, True]
     assert not any(hints[name]["openWorldHint"] for name in NAMES)
     host.edit("a.txt", "line 3\n", "x\n")
-    before = user.proposals.generation()
+    before = user.proposals.change_counter()
     host.call("proposal_status")
-    assert user.proposals.generation() == before
+    assert user.proposals.change_counter() == before
 
 
 @settings(deadline=None, max_examples=at_most(25))

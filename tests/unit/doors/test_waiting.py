@@ -22,7 +22,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.workspace_recovery import append_decision_to_sessions
 from app.storage.change_signals import ChangeWatch
 
@@ -35,7 +35,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "a.txt").write_text("".join(NUMBERS))
-    opened = open_runtime(tmp_path / "ws", {}, {})
+    opened = open_workspace(tmp_path / "ws", {}, {})
     yield opened
     opened.close()
 
@@ -43,7 +43,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 @pytest.fixture
 def elsewhere(runtime: OpenWorkspace) -> Iterator[OpenWorkspace]:
     """The same workspace as another process has it open."""
-    opened = open_runtime(runtime.workspace.root, {}, {})
+    opened = open_workspace(runtime.workspace.root, {}, {})
     yield opened
     opened.close()
 
@@ -51,7 +51,7 @@ def elsewhere(runtime: OpenWorkspace) -> Iterator[OpenWorkspace]:
 @pytest.fixture
 def proposal(runtime: OpenWorkspace) -> Proposal:
     """Three hunks in one file."""
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write(
         "a.txt", "".join(f"{line.strip()}!\n" if line in ("5\n", "20\n", "35\n") else line for line in NUMBERS)
     )
@@ -244,7 +244,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
 def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     for name in ("old.txt", "gone.txt"):
         (runtime.workspace.root / name).write_text("x\n")
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.rename("old.txt", "new.txt")
     draft.write("b.txt", "b\n")
     one = runtime.service.stage(draft, "Move")
@@ -269,7 +269,7 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
 def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
     assert "The user changed the proposed text of a.txt by hand" in report_proposal(runtime, proposal.id)[0]
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
     assert report_proposal(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")

@@ -12,8 +12,8 @@ from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_h
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.waiting import until
 
 pytestmark = pytest.mark.layer
@@ -61,13 +61,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
     for path, text in {**SHOP, "pytest.py": RUNNER}.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text)
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
 
 
 def stage(runtime: OpenWorkspace, **texts: str) -> Proposal:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     for name, text in texts.items():
         draft.write({"shop": "shop.py", "tests": "tests/test_shop.py"}.get(name, name), text)
     return runtime.service.stage(draft, "Edit")
@@ -97,7 +97,7 @@ def collect(
 
 
 def words(found: ProposalEvidence) -> list[str]:
-    return [mark.words for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
+    return [mark.description for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
 
 
 HELD = "held by tests/test_shop.py::test_total"
@@ -227,7 +227,7 @@ def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace
 
         collecting = asyncio.create_task(runtime.evidence.collect(proposal.id, None, slow, 60, tell))
         await until(lambda: runtime.checks._behind is not None, "a run")
-        await runtime.checks.run(quick, runtime.service.check_trees(proposal.id))
+        await runtime.checks.run(quick, runtime.service.versions_to_check(proposal.id))
         order.append("check")
         return await collecting
 
@@ -238,10 +238,10 @@ def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace
 def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWorkspace) -> None:
     root = runtime.workspace.root
     (root / "tests/test_shop.py").write_text(SHOP["tests/test_shop.py"].replace("== 3", "== 30"))
-    old = {"shop.py": Leaf(SHOP["shop.py"].encode(), 0o644)}
+    old = {"shop.py": FileOrLink(SHOP["shop.py"].encode(), 0o644)}
     new = edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)"))
     (root / "shop.py").write_text(new)
-    changes = [PathChange("shop.py", old["shop.py"], Leaf(new.encode(), 0o644))]
+    changes = [PathChange("shop.py", old["shop.py"], FileOrLink(new.encode(), 0o644))]
     proposal = runtime.service.stage_changes(changes, Origin(kind=OriginKind.DISK), "Edit", on_disk=True)
     assert words(collect(runtime, proposal)) == [HELD, UNNOTICED]
     assert (root / "shop.py").read_text() == new
@@ -250,10 +250,10 @@ def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWor
 def test_what_nothing_notices_is_quoted_for_the_model(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     found = collect(runtime, proposal)
-    said = unheld_hunks_as_feedback(found, runtime.service.diffs(proposal.id))
+    said = unheld_hunks_as_feedback(found, runtime.service.file_diffs(proposal.id))
     assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in said
     assert "+    return sum(items) + 0\n" in said
-    assert unheld_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.diffs(proposal.id)) == ""
+    assert unheld_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.file_diffs(proposal.id)) == ""
 
 
 def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> None:

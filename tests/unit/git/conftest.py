@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.unit.proposals.repositories import git
 
 Open = Callable[[Path], OpenWorkspace]
@@ -18,7 +18,7 @@ def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
 
     def start(root: Path) -> OpenWorkspace:
         monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / f"home-{root.name}"))
-        runtimes.append(open_runtime(root, {}, {}))
+        runtimes.append(open_workspace(root, {}, {}))
         return runtimes[-1]
 
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

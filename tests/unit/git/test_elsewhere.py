@@ -65,7 +65,7 @@ def test_a_proposal_goes_over_a_remote_and_comes_out_the_same(opened: Open, root
     here, left_out = stage_commits(theirs, ["signoff/P1"])
     assert not left_out and not here.on_disk
     assert here.origin.kind is OriginKind.REF
-    assert here.origin.words == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
+    assert here.origin.description == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
     assert {change.path: change.op for change in here.files} == {change.path: change.op for change in proposal.files}
     assert git(other, "status", "--porcelain") == b"" and git(other, "for-each-ref", "refs/signoff") == b""
     theirs.service.approve(here.id)
@@ -95,7 +95,7 @@ def test_a_commit_on_uncommitted_text_is_pushed_if_independent(opened: Open, roo
     text = (root / "a.txt").read_text()
     (root / "a.txt").write_text(text.replace("\n3\n", "\nthree\n"))
     runtime = opened(root)
-    far, near = runtime.service.draft("s"), runtime.service.draft("s")
+    far, near = runtime.service.new_draft("s"), runtime.service.new_draft("s")
     far.write("a.txt", text.replace("\n3\n", "\nthree\n").replace("\n20\n", "\ntwenty\n"))
     name = runtime.service.stage(far, "Far").id
     pushed = push_proposal(runtime, name, "", "", force=False)
@@ -290,7 +290,7 @@ def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, 
     runtime = opened(tmp_path / "empty")
     with pytest.raises(GitFailed, match="no commit here yet"):
         stage_commits(runtime, [str(bare), "main"])
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")
     name = runtime.service.stage(draft, "First").id
     with pytest.raises(GitFailed, match="make a first one"):
@@ -302,7 +302,7 @@ def test_what_the_last_commit_has_already_or_cannot_take_is_not_pushed(opened: O
     (root / "strange.txt").write_text("s\n")
 
     def push(path: str, text: str) -> None:
-        draft = runtime.service.draft("")
+        draft = runtime.service.new_draft("")
         draft.write(path, text)
         push_proposal(runtime, runtime.service.stage(draft, "Edit").id, "", "", force=False)
 

@@ -165,7 +165,7 @@ def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> 
     lines: list[str] = []
     hooked = HookDispatcher(tmp_path, {}, broken)
     hooked.tell = lines.append
-    hooked.events_written("s", [])
+    hooked.on_events_written("s", [])
     assert lines == ["Hooks could not be told: OSError: no such luck"]
 
 

@@ -51,13 +51,13 @@ class Bench:
 
     def edit(self, name: str, *pairs: tuple[str, str], version: str = "") -> Proposal:
         """Stage one proposal of replacements in one file."""
-        draft = self.service.draft("session")
+        draft = self.service.new_draft("session")
         draft.edit(name, [Replacement(old, new) for old, new in pairs], version)
         return self.service.stage(draft, f"Edit {name}")
 
     def write(self, **files: str | None) -> Proposal:
         """Stage one proposal that writes whole files, or deletes them (None)."""
-        draft = self.service.draft("session")
+        draft = self.service.new_draft("session")
         for name, content in files.items():
             if content is None:
                 draft.delete(name)

@@ -15,7 +15,7 @@ from app.proposals.values.models import FileIdentity
 CHANGING = {
     "write_new",
     "exchange",
-    "put",
+    "move_to_path",
     "set_aside",
     "remove",
     "make_folder",
@@ -23,9 +23,9 @@ CHANGING = {
     "sync_folder",
     "save_proposal",
     "put_blobs",
-    "journal_open",
-    "journal_prepared",
-    "journal_close",
+    "open_journal_record",
+    "mark_journal_prepared",
+    "close_journal_record",
 }
 """Operations of the disk and the store that change something, or make it last."""
 

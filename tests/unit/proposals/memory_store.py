@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, blob_id, make_entry
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, blob_id, make_record_entry
 
 
 class MemoryStore:
@@ -39,17 +39,19 @@ class MemoryStore:
         known = before.last.number if before and before.last else 0
         if before and proposal.last and proposal.last.number > known:
             after = ChainLink(len(self._record), "")
-            entry = make_entry(before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0)
+            entry = make_record_entry(
+                before, proposal, proposal.last, written, self._git_id, who="", after=after, time=0
+            )
             self._record.append(entry)
 
     def _git_id(self, name: str) -> str:
         return blob_id(self._blobs[name])
 
-    def entries_on(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
+    def entries_on_paths(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
         named = {entry.proposal for entry in self._record if any(file.path in paths for file in entry.files)}
         return [entry for entry in self._record if entry.proposal in named]
 
-    def generation(self) -> tuple[int, ...]:
+    def change_counter(self) -> tuple[int, ...]:
         return (self._writes,)
 
     def proposal(self, proposal_id: str) -> Proposal | None:
@@ -63,7 +65,7 @@ class MemoryStore:
         found = [Proposal.model_validate_json(body) for body in self._proposals.values()]
         return sorted(found, key=lambda proposal: int(proposal.id[1:]))
 
-    def waiting_on(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
+    def pending_on_paths(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
         below = tuple(f"{path}/" for path in paths)
         found = [
             proposal
@@ -74,7 +76,7 @@ class MemoryStore:
         self.handed_out += len(found)
         return found
 
-    def decided_on(self, paths: Collection[str]) -> Sequence[Proposal]:
+    def decided_on_paths(self, paths: Collection[str]) -> Sequence[Proposal]:
         return [
             proposal
             for proposal in self._sorted()
@@ -91,27 +93,27 @@ class MemoryStore:
         """As a damaged database does."""
         self._blobs.clear()
 
-    def blob(self, sha256: str) -> bytes:
+    def read_blob(self, sha256: str) -> bytes:
         return self._blobs[sha256]
 
-    def journal_open(self, record: JournalRecord) -> JournalRecord:
-        self.before_write("journal_open")
+    def open_journal_record(self, record: JournalRecord) -> JournalRecord:
+        self.before_write("open_journal_record")
         record = record.model_copy(update={"id": len(self._journal) + 1})
         self._journal.append(record.model_dump_json())
         return record
 
-    def journal_prepared(self, record: JournalRecord) -> None:
-        self.before_write("journal_prepared")
+    def mark_journal_prepared(self, record: JournalRecord) -> None:
+        self.before_write("mark_journal_prepared")
         self._journal[record.id - 1] = record.model_dump_json()
 
-    def journal_close(self, record: JournalRecord, proposal: Proposal | None) -> None:
-        self.before_write("journal_close")
+    def close_journal_record(self, record: JournalRecord, proposal: Proposal | None) -> None:
+        self.before_write("close_journal_record")
         self._writes += 1
         self._journal[record.id - 1] = record.model_dump_json()
         if proposal:
             self._keep(proposal, record.entries if record.state == "done" else ())
 
-    def journal(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
+    def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
         records = [JournalRecord.model_validate_json(body) for body in reversed(self._journal)]
         found = [
             record

@@ -28,14 +28,14 @@ def revise(tmp_path: Path) -> Revise:
     def make(second: dict[str, str], deny_first: tuple[str, ...] = ()) -> tuple[ProposalService, MemoryStore, str]:
         store = MemoryStore()
         service = ProposalService(Workspace(root), store, tmp_path / "lock")
-        draft = service.draft("s")
+        draft = service.new_draft("s")
         draft.write("a.py", FIRST)
         draft.write("c.py", "c\n")
         proposal = service.stage(draft, "first")
         for number in deny_first:
             service.deny(proposal.id, (number,))
         service.deny(proposal.id, feedback="again")
-        draft = service.draft("s")
+        draft = service.new_draft("s")
         for path, text in second.items():
             draft.write(path, text)
         return service, store, service.stage(draft, "second", answers=(proposal.id,)).id
@@ -103,7 +103,7 @@ def test_a_removed_line_of_a_changed_file_is_not_found_by_number(
     first = made.write(**{"a.py": FIRST})
     made.service.deny(first.id)
     made.put(**{"a.py": f"zero\n{BASE}"})
-    draft = made.service.draft("session")
+    draft = made.service.new_draft("session")
     draft.write("a.py", "zero\none\ntwo\nthree\nvier\nfive\n")
     second = made.service.stage(draft, "second", answers=(first.id,))
     assert follow_up_comments(made.store, second.id, [on(2, "old"), on(4, "new")]) == (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_name
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_to_free_name
 from app.proposals.journal.apply import check_record
 from app.proposals.journal.journal import Transition, plan_record
 from app.proposals.journal.rollback import holds_prepared
@@ -21,7 +21,7 @@ from app.proposals.values.models import FileIdentity, FileOperation, ProposalSta
 from app.proposals.values.origin import Origin
 from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
 from app.proposals.values.proposal_store import JournalEntry
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -47,7 +47,7 @@ def test_a_link_inside_is_followed_and_stays_a_link(bench: Make) -> None:
     assert (site.root / "link.txt").is_symlink()
     assert site.read("real/a.txt") == b"two\n"
     assert site.write(**{"folder/new.txt": "n\n"}).files[0].path == "real/new.txt"
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.delete("link.txt")
     with pytest.raises(EditRefused, match="symbolic link"):
@@ -60,7 +60,7 @@ def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: P
     outside.mkdir()
     (outside / "a.txt").write_text("one\n")
     (site.root / "out").symlink_to(outside)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     with pytest.raises(UnsafePath):
         draft.write("out/a.txt", "evil\n")
     proposal = site.edit("dir/a.txt", ("one", "two"))
@@ -76,7 +76,7 @@ def test_a_link_out_is_refused_also_when_it_comes_later(bench: Make, tmp_path: P
     "path", ["../a", "/etc/passwd", ".git/hooks/x", "a/.GIT/x", "a\\b", "x\0y", "", "a/" * 200 + "x"]
 )
 def test_unsafe_paths_are_refused(bench: Make, path: str) -> None:
-    draft = bench({}).service.draft("session")
+    draft = bench({}).service.new_draft("session")
     with pytest.raises(UnsafePath):
         draft.write(path, "x")
     assert not draft.has_changes
@@ -105,7 +105,7 @@ def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
         path.chmod(0o775)
     disk = PosixFilesystem(tmp_path, 1 << 20, 1)
     # The new user may not come here by the path.
-    disk.folder("")
+    disk.open_folder("")
 
     def write() -> None:
         os.setgroups([2001])
@@ -129,7 +129,7 @@ def test_other_names_of_a_file_are_pointed_out(bench: Make) -> None:
 
 def test_names_that_differ_by_case(bench: Make) -> None:
     site = bench({"README.md": "r\n", "Dir/x.txt": "x\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for path in ("readme.md", "dir/x.txt"):
         with pytest.raises(EditRefused, match="by case only"):
             draft.write(path, "x")
@@ -150,7 +150,7 @@ def test_names_that_differ_by_case(bench: Make) -> None:
 def test_a_rename_may_change_the_case_of_several_parts_of_a_path(bench: Make, renamed: tuple[str, str]) -> None:
     old, new = renamed
     site = bench({old: "r\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename(old, new)
     proposal = site.service.stage(draft, "Case")
     site.service.approve(proposal.id)
@@ -162,7 +162,7 @@ def test_a_rename_may_change_the_case_of_several_parts_of_a_path(bench: Make, re
 def test_a_path_that_differs_by_the_case_of_several_parts_is_taken(bench: Make) -> None:
     site = bench({"Src/Read.txt": "r\n"})
     with pytest.raises(EditRefused, match=r"differs from Src/Read\.txt by case only"):
-        site.service.draft("session").write("src/read.txt", "x")
+        site.service.new_draft("session").write("src/read.txt", "x")
     late = site.write(**{"src/new.txt": "n\n"})
     site.put(**{"Src/New.txt": "other"})
     with pytest.raises(ApplyFailed, match=r"src/new\.txt and Src/New\.txt differ by case only"):
@@ -180,7 +180,7 @@ def test_a_link_whose_name_differs_by_case_is_not_followed(bench: Make, tmp_path
 
 def test_files_change_names_in_a_circle(bench: Make) -> None:
     site = bench({"a": "a\n", "b": "b\n", "c": "c\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for old, new in (("a", "spare"), ("b", "a"), ("c", "b"), ("spare", "c")):
         draft.rename(old, new)
     proposal = site.service.stage(draft, "Turn")
@@ -193,7 +193,7 @@ def test_files_change_names_in_a_circle(bench: Make) -> None:
 def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
     site = bench({"thing": "t\n", "stuff/a": "a\n", "stuff/deep/b": "b\n"})
     before = site.tree()
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     with pytest.raises(EditRefused, match="thing is a file"):
         draft.write("thing/inner", "i\n")
     with pytest.raises(EditRefused, match="stuff is a folder"):
@@ -211,7 +211,7 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(bench: Make) -> None:
 
 def test_half_of_such_a_change_is_refused(bench: Make) -> None:
     site = bench({"thing": "t\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.delete("thing")
     draft.write("thing/inner", "i\n")
     proposal = site.service.stage(draft, "Turn over")
@@ -223,7 +223,7 @@ def test_half_of_such_a_change_is_refused(bench: Make) -> None:
 
 def test_a_folder_with_foreign_files_does_not_become_a_file(bench: Make) -> None:
     site = bench({"stuff/a": "a\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.delete("stuff/a")
     draft.write("stuff", "s\n")
     proposal = site.service.stage(draft, "Turn over")
@@ -254,10 +254,10 @@ class Meddling(PosixFilesystem):
             self._meddle()
         super().set_aside(path, temp)
 
-    def put(self, temp: str, path: str) -> None:
+    def move_to_path(self, temp: str, path: str) -> None:
         if path == self.path:
             self._meddle()
-        super().put(temp, path)
+        super().move_to_path(temp, path)
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "create"])
@@ -266,7 +266,7 @@ def test_a_write_at_the_last_moment_is_not_lost(bench: Make, kind: str) -> None:
     if kind == "create":
         del files["b.txt"]
     site = bench(files)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for path in ("a.txt", "c.txt"):
         draft.edit(path, [Replacement("one", "two")])
     {"edit": lambda: draft.write("b.txt", "two\n"), "create": lambda: draft.write("b.txt", "two\n")}.get(
@@ -302,7 +302,7 @@ def test_without_exchange_it_replaces(bench: Make, monkeypatch: pytest.MonkeyPat
     disk = PosixFilesystem(site.root, 1 << 20)
     disk.write_new("mine", b"mine", 0o644)
     with pytest.raises(FileExistsError):
-        disk.put("mine", "a.txt")
+        disk.move_to_path("mine", "a.txt")
 
 
 def test_a_python_without_ctypes_renames_in_steps(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,8 +325,8 @@ def test_renames_replace_nothing_and_are_one_step_on_linux(tmp_path: Path) -> No
         with pytest.raises(FileNotFoundError):
             exchange_names(folder, "a", folder, "c")
         with pytest.raises(FileExistsError):
-            move_name(folder, "a", folder, "b")
-        move_name(folder, "a", folder, "c")
+            move_to_free_name(folder, "a", folder, "b")
+        move_to_free_name(folder, "a", folder, "c")
     finally:
         os.close(folder)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"b": "a", "c": "b"}
@@ -337,7 +337,7 @@ import sys
 from pathlib import Path
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.proposal_store import JournalEntry
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.proposals.values.proposal_errors import ProposalError
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -364,7 +364,7 @@ def test_two_processes_approve_at_once(tmp_path: Path) -> None:
         (root / f"{number}.txt").write_text("one\n")
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
     service = ProposalService(Workspace(root), store, tmp_path / "lock")
-    draft = service.draft("session")
+    draft = service.new_draft("session")
     for number in range(30):
         draft.edit(f"{number}.txt", [Replacement("one", "two")])
     service.stage(draft, "Thirty")
@@ -436,25 +436,25 @@ def test_content_is_flushed_before_names_and_names_before_the_record(
 ) -> None:
     site, disk, proposal = flushed
     site.service.approve(proposal)
-    assert disk.nodes_of("a.txt", "sub/new.txt") <= set(disk.before("journal_prepared", "journal_open"))
-    assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_prepared"))
+    assert disk.nodes_of("a.txt", "sub/new.txt") <= set(disk.before("mark_journal_prepared", "open_journal_record"))
+    assert disk.nodes_of("", "sub") <= set(disk.before("close_journal_record", "mark_journal_prepared"))
 
 
 def test_what_was_taken_back_is_on_disk_before_the_record_is_closed(flushed: tuple[Bench, Flushed, str]) -> None:
     site, disk, proposal = flushed
     before = site.tree()
-    disk.fails_at = "journal_close"
+    disk.fails_at = "close_journal_record"
     with pytest.raises(ApplyFailed, match="every file is as it was"):
         site.service.approve(proposal)
     assert site.tree() == before
-    assert disk.nodes_of("", "sub") <= set(disk.before("journal_close", "journal_close"))
+    assert disk.nodes_of("", "sub") <= set(disk.before("close_journal_record", "close_journal_record"))
 
 
 def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Make, tmp_path: Path) -> None:
     class Sealed(PosixFilesystem):
         """As the system says to who is not root."""
 
-        def writable(self, folder: str) -> bool:
+        def is_writable(self, folder: str) -> bool:
             return folder != "sub"
 
     (tmp_path / "workspace").mkdir()
@@ -463,7 +463,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Ma
     proposal = site.write(**{"a.txt": "two\n", "sub/b.txt": "two\n"})
     with pytest.raises(ApplyFailed, match="the folder sub can't be written"):
         site.service.approve(proposal.id)
-    assert site.tree() == before and site.store.journal() == []
+    assert site.tree() == before and site.store.journal_records() == []
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "broken link"])
@@ -538,7 +538,7 @@ def test_folders_may_lie_in_each_other_deeper_than_calls(bench: Make) -> None:
     os.close(os.open("x", os.O_CREAT, dir_fd=here))
     os.close(here)
     with pytest.raises(EditRefused, match="a is a folder"):
-        site.service.draft("session").write("a", "in the way\n")
+        site.service.new_draft("session").write("a", "in the way\n")
     subprocess.run(["rm", "-r", site.root], check=True)
 
 
@@ -578,7 +578,7 @@ def test_an_empty_folder_that_the_user_made_after_a_deletion_stays(bench: Make) 
 
 def test_a_file_and_one_in_a_folder_of_its_name_are_not_written_together(bench: Make) -> None:
     site = bench({})
-    changes = [PathChange(path, None, Leaf(b"x\n", 0o644)) for path in ("a", "a/b")]
+    changes = [PathChange(path, None, FileOrLink(b"x\n", 0o644)) for path in ("a", "a/b")]
     proposal = site.service.stage_changes(changes, Origin(), "Both")
     with pytest.raises(ApplyFailed, match="a can't be a file and the folder of a/b"):
         site.service.approve(proposal.id)

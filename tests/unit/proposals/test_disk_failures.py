@@ -10,7 +10,7 @@ from app.proposals.decide.commit_trailers import commit_proposal
 from app.proposals.files.filesystem import OPEN_FOLDERS, FileNode, PosixFilesystem
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ApplyFailed, CommitFailed, DiskFailed, RecoveryNeeded, UndoConflict
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.proposals.repositories import repository
@@ -34,9 +34,9 @@ class Awkward(PosixFilesystem):
         self._begin("exchange", path)
         super().exchange(path, temp)
 
-    def put(self, temp: str, path: str) -> None:
+    def move_to_path(self, temp: str, path: str) -> None:
         self._begin("put", path)
-        super().put(temp, path)
+        super().move_to_path(temp, path)
 
     def set_aside(self, path: str, temp: str) -> None:
         self._begin("set_aside", path)
@@ -46,10 +46,10 @@ class Awkward(PosixFilesystem):
         self._begin("remove", path)
         super().remove(path)
 
-    def node(self, path: str) -> FileNode | None:
+    def stat_node(self, path: str) -> FileNode | None:
         if self.fails and ".signoff-" in path:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
-        return super().node(path)
+        return super().stat_node(path)
 
     def _begin(self, operation: str, path: str) -> None:
         if operation == self._due[0] and self._due[1] in path:
@@ -85,7 +85,7 @@ def test_a_store_that_takes_no_record_is_said_and_nothing_has_changed(bench: Mak
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.edit("a.txt", ("one", "two"))
-    failing(store, "journal_open", error=RuntimeError("the database is locked"))
+    failing(store, "open_journal_record", error=RuntimeError("the database is locked"))
     with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: the database is locked"):
         site.service.approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
@@ -99,7 +99,7 @@ def test_what_was_taken_back_but_not_recorded_is_recorded_at_the_next_start(benc
     if action == "undo":
         site.service.approve(proposal.id)
     before, state = site.tree(), site.service.get(proposal.id).state
-    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
     with pytest.raises(ApplyFailed, match="every file is as it was: the database is locked"):
         getattr(site.service, action)(proposal.id)
     (said,) = site.reopened().recover()
@@ -118,7 +118,7 @@ def test_leftovers_that_can_t_be_cleared_away_now_are_later(bench: Make) -> None
     proposal = site.edit("a.txt", ("one", "two"))
 
     def fails_from_here(name: str) -> None:
-        disk.fails = disk.fails or name == "journal_close"
+        disk.fails = disk.fails or name == "close_journal_record"
 
     store.before_write = fails_from_here
     assert site.reopened(disk).approve(proposal.id).proposal.state is ProposalState.APPLIED
@@ -157,7 +157,7 @@ def test_a_disk_that_does_not_answer_the_preflight_is_said(bench: Make, monkeypa
     monkeypatch.setattr(os, "statvfs", fail)
     with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: input/output error"):
         site.service.approve(proposal.id)
-    assert site.store.journal() == []
+    assert site.store.journal_records() == []
 
 
 def test_a_file_removed_at_the_last_moment_is_named(bench: Make) -> None:
@@ -173,7 +173,7 @@ def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> 
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
-    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
     disk = Awkward(site, "put", "a.txt", lambda: site.put(**{"a.txt": "theirs\n"}))
     with pytest.raises(ApplyFailed, match=r"What a\.txt held is kept as a\.txt\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
@@ -186,7 +186,7 @@ def test_what_was_done_but_not_recorded_is_completed(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n", "gone.txt": "g\n"}, store=store)
     proposal = site.write(**{"a.txt": "two\n", "gone.txt": None, "new.txt": "n\n"})
-    failing(store, "journal_close", error=Killed())
+    failing(store, "close_journal_record", error=Killed())
     with pytest.raises(Killed):
         site.service.approve(proposal.id)
     store.before_write = lambda name: None
@@ -224,11 +224,11 @@ def test_a_file_of_somebody_else_with_the_same_text_is_not_taken_for_ours(bench:
 def test_what_comes_back_from_a_folder_that_is_somebody_s_file_by_now_is_kept(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"stuff/a": "a\n"}, store=store)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.delete("stuff/a")
     draft.write("stuff", "s\n")
     proposal = site.service.stage(draft, "Turn over")
-    failing(store, "journal_close", error=RuntimeError("the database is locked"))
+    failing(store, "close_journal_record", error=RuntimeError("the database is locked"))
     disk = Awkward(site, "remove", ".signoff-", lambda: site.put(stuff="theirs\n"))
     with pytest.raises(ApplyFailed, match=r"What stuff/a held is kept as a\.kept-P1"):
         site.reopened(disk).approve(proposal.id)
@@ -243,7 +243,7 @@ def test_what_is_kept_replaces_nothing(bench: Make) -> None:
     disk = Awkward(site, "put", ".kept-", lambda: take_name(site))
 
     def fail(name: str) -> None:
-        if name == "journal_close":
+        if name == "close_journal_record":
             site.put(**{"a.txt": "theirs\n"})
             raise RuntimeError("the database is locked")
 
@@ -263,7 +263,7 @@ def test_a_new_folder_that_somebody_else_uses_stays(bench: Make) -> None:
     proposal = site.write(**{"new/a.txt": "a\n"})
 
     def fail(name: str) -> None:
-        if name == "journal_close":
+        if name == "close_journal_record":
             site.put(**{"new/theirs.txt": "theirs\n"})
             raise RuntimeError("the database is locked")
 
@@ -328,8 +328,8 @@ def test_what_the_user_has_undone_by_hand_is_undone(bench: Make) -> None:
 
 def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0two", 0o644))])
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0two", 0o644))])
     draft.write("made.txt", "m\n")
     proposal = site.service.stage(draft, "Both")
     site.service.approve(proposal.id)
@@ -341,8 +341,8 @@ def test_a_file_with_other_permissions_since_is_still_the_one_that_was_written(b
 
 def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(bench: Make) -> None:
     site = bench({"a.bin": b"\0one"})
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("a.bin", Leaf(b"\0one", 0o644), Leaf(b"\0one", 0o755))])
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a.bin", FileOrLink(b"\0one", 0o644), FileOrLink(b"\0one", 0o755))])
     site.service.approve(site.service.stage(draft, "Executable").id)
     site.put(**{"a.bin": b"\0two"})
     site.service.undo("P1")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import MAX_LINES, Document, display_pair, encode, split_lines, split_text
+from app.proposals.text.document import MAX_LINES, Document, display_both, encode_utf8, split_lines, split_text
 from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
 from app.proposals.values.proposal_errors import NotEditable
 from tests.unit.proposals.applied_changes import apply_changes
@@ -31,8 +31,8 @@ CORPUS = {
 def test_lines_join_to_the_bytes(data: bytes) -> None:
     document = Document(data)
     assert b"".join(document.lines) == data
-    assert document.mark + b"".join(document.bodies) == data
-    assert len(document.texts) == len(document.lines) == len(document.endings)
+    assert document.byte_order_mark + b"".join(document.lines_without_mark) == data
+    assert len(document.line_texts) == len(document.lines) == len(document.endings)
 
 
 @given(
@@ -42,9 +42,9 @@ def test_lines_join_to_the_bytes(data: bytes) -> None:
 def test_any_bytes_join_to_themselves(data: bytes) -> None:
     document = Document(data)
     assert b"".join(document.lines) == data
-    assert len(document.texts) == len(document.lines) == len(document.endings)
+    assert len(document.line_texts) == len(document.lines) == len(document.endings)
     if document.encoding in ("utf-8", "bytes"):
-        again = "".join(t + e for t, e in zip(document.texts, document.endings, strict=True))
+        again = "".join(t + e for t, e in zip(document.line_texts, document.endings, strict=True))
         assert again.encode("utf-8", "surrogateescape") == data
 
 
@@ -64,23 +64,23 @@ def test_any_bytes_join_to_themselves(data: bytes) -> None:
 )
 def test_facts(name: str, encoding: str, eol: str, final: bool) -> None:
     document = Document(CORPUS[name])
-    assert (document.encoding, document.eol, document.final_newline) == (encoding, eol, final)
-    assert not document.binary
+    assert (document.encoding, document.eol, document.has_final_newline) == (encoding, eol, final)
+    assert not document.is_binary
 
 
 def test_only_line_feeds_cut_lines() -> None:
     assert split_lines(b"a\x0cb\rc\xe2\x80\xa8d\ne") == [b"a\x0cb\rc\xe2\x80\xa8d\n", b"e"]
-    assert Document(CORPUS["odd separators"]).texts == ("a\x0cb\x85c\u2028d\re",)
+    assert Document(CORPUS["odd separators"]).line_texts == ("a\x0cb\x85c\u2028d\re",)
     assert split_text("a\r\nb\u2028c\n") == ["a", "b\u2028c"]
 
 
 def test_a_nul_early_on_makes_a_file_binary_and_uneditable() -> None:
     document = Document(b"ab\0cd\n")
-    assert document.binary
+    assert document.is_binary
     with pytest.raises(NotEditable, match="binary"):
         document.check_editable()
-    assert not Document(b"x" * 9000 + b"\0").binary
-    assert Document("ab\n".encode("utf-32")).binary
+    assert not Document(b"x" * 9000 + b"\0").is_binary
+    assert Document("ab\n".encode("utf-32")).is_binary
 
 
 def test_too_many_lines_are_refused_clearly() -> None:
@@ -117,15 +117,15 @@ def test_a_lone_surrogate_has_no_bytes() -> None:
         with pytest.raises(NotEditable):
             document.encode_text("\ud800")
     with pytest.raises(NotEditable, match="half of a character pair"):
-        encode("\ud800")
+        encode_utf8("\ud800")
 
 
 def test_display_shows_endings_only_where_they_differ() -> None:
     crlf, lf = Document(b"a\r\nb\r\n"), Document(b"a\nb\n")
-    assert display_pair(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
-    assert display_pair(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
-    assert display_pair(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
-    assert display_pair(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
+    assert display_both(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
+    assert display_both(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
+    assert display_both(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
+    assert display_both(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
@@ -147,8 +147,8 @@ def test_the_text_is_the_one_that_was_given(
     after = Document(encode_content(document, text))
     assert after.text == text
     if document.data and document.text:
-        assert after.mark == document.mark
-        assert not after.mixed_eol or "\n" not in document.text
+        assert after.byte_order_mark == document.byte_order_mark
+        assert not after.has_mixed_eol or "\n" not in document.text
 
 
 def test_over_what_is_no_text_it_is_taken_as_it_is() -> None:

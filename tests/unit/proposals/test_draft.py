@@ -15,7 +15,7 @@ from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -26,8 +26,8 @@ Make = Callable[..., Bench]
 
 def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
-    site.service.draft("session").read("a.txt")
-    draft = site.service.draft("session")
+    site.service.new_draft("session").read("a.txt")
+    draft = site.service.new_draft("session")
     assert draft.proposal_id == "P1"
     draft.edit("a.txt", [Replacement("line 2", "two")])
     assert site.service.stage(draft, "").id == "P1"
@@ -35,7 +35,7 @@ def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
 
 def test_all_edits_of_a_step_are_one_proposal(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
     assert version == hashlib.sha256(numbered(30).encode()).hexdigest()
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")], version[:12])
@@ -56,10 +56,10 @@ def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
     """What was read had one such line; a twin of it came up since, and the edit must not go there."""
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     version = draft.read("a.py").version
     site.put(**{"a.py": text.replace("    pass", "    return 1")})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     report = draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version[:12])
     assert "changed since it was read" in report.text
     proposal = site.service.stage(draft, "")
@@ -70,10 +70,10 @@ def test_an_edit_is_placed_in_the_version_that_was_read(bench: Make) -> None:
 def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
     text = "def a():\n    return 1\n\n\n\n\ndef b():\n    pass\n"
     site = bench({"a.py": text})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     version = draft.read("a.py").version
     site.put(**{"a.py": "def a():\n    return None\n\n\n\n\ndef b():\n    return 1\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     with pytest.raises(EditRefused, match=r"a\.py changed since version .* was read, at line 2"):
         draft.edit("a.py", [Replacement("    return 1\n", "    return 2\n")], version)
     assert not draft.has_changes
@@ -81,7 +81,7 @@ def test_an_edit_of_what_is_gone_does_not_go_to_its_twin(bench: Make) -> None:
 
 def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
     draft.edit("a.txt", [Replacement("line 2\n", "line 2\ninserted\n")], version)
     draft.edit("a.txt", [Replacement("line 3\n", "three\n")], version)
@@ -92,7 +92,7 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
 def test_the_present_version_or_none_needs_no_words(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     for digits in (0, 12, 64):
-        draft = site.service.draft("session")
+        draft = site.service.new_draft("session")
         version = draft.read("a.txt").version[:digits]
         report = draft.edit("a.txt", [Replacement("line 2", "two")], version)
         assert len(report.text.splitlines()) == 1, report.text
@@ -100,7 +100,7 @@ def test_the_present_version_or_none_needs_no_words(bench: Make) -> None:
 
 def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     present = draft.read("a.txt").version[:12]
     report = draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")
     told = f"version 0123456789ab is not known; the edit was made in {present}, which is there now"
@@ -112,7 +112,7 @@ def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -
 @pytest.mark.parametrize("digits", [1, 4, 7])
 def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: Make, digits: int) -> None:
     site = bench({"a.txt": numbered(5), "b.txt": numbered(5, l5="another last line")})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     other = draft.read("b.txt").version[:digits]
     present = draft.read("a.txt").version[:12]
     report = draft.edit("a.txt", [Replacement("line 2", "two")], other)
@@ -121,16 +121,16 @@ def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: 
 
 def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
     contents = Contents(bench({}).store)
-    contents.remember("0123456789" + "a" * 54, b"one")
-    assert contents.find("0123456789") == b"one"
-    contents.remember("0123456789" + "b" * 54, b"other")
-    assert contents.find("0123456789") is None
-    assert contents.find("0123456789b") == b"other"
+    contents.cache("0123456789" + "a" * 54, b"one")
+    assert contents.find_by_prefix("0123456789") == b"one"
+    contents.cache("0123456789" + "b" * 54, b"other")
+    assert contents.find_by_prefix("0123456789") is None
+    assert contents.find_by_prefix("0123456789b") == b"other"
 
 
 def test_words_that_replace_all_left_alone_are_told(bench: Make) -> None:
     site = bench({"a.py": "id = width(id)\n"})
-    report = site.service.draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
+    report = site.service.new_draft("session").edit("a.py", [Replacement("id", "key", replace_all=True)])
     assert "line 1: 1 more inside longer words left as they are" in report.text.splitlines()
 
 
@@ -161,10 +161,10 @@ def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
     bench: Make, text: str, edit: Replacement, rung: MatchLevel, model: str, user: str
 ) -> None:
     site = bench({"a.py": text})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     report = draft.edit("a.py", [edit])
     [change] = site.service.stage(draft, "").files
-    assert change.inexact
+    assert change.is_inexact
     assert change.matches[0].rung is rung
     assert (model in report.text.splitlines(), list(file_cautions(change))) == (True, [user])
 
@@ -182,7 +182,7 @@ def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
         (lambda draft: draft.delete("none.txt"), "does not exist"),
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
-        (lambda draft: draft.patch(draft.read_patch("no patch")), "no patch"),
+        (lambda draft: draft.apply_patch(draft.read_patch("no patch")), "no patch"),
         (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "files over 20,971,520 bytes are not edited"),
     ],
 )
@@ -190,7 +190,7 @@ def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., 
     site = bench({"a.txt": numbered(5), "b.bin": b"\0a", "dir/x": "x"})
     with (site.root / "huge.txt").open("wb") as file:
         file.truncate(21 * 1024 * 1024)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("kept.txt", "k\n")
     with pytest.raises(EditRefused, match=message) as caught:
         attempt(draft)
@@ -200,17 +200,17 @@ def test_refusals_leave_the_draft_as_it_was(bench: Make, attempt: Callable[..., 
 
 def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
     with pytest.raises(EditRefused, match=r"b\.txt, but there is no such file"):
-        draft.patch(draft.read_patch(patch))
+        draft.apply_patch(draft.read_patch(patch))
     assert not draft.has_changes
 
 
 def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     (site.root / "a.txt").chmod(0o755)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.delete("a.txt")
     assert draft.read("a.txt").content is None
     with pytest.raises(EditRefused, match="was deleted or renamed"):
@@ -222,15 +222,15 @@ def test_deleted_and_written_again_is_an_edit(bench: Make) -> None:
 
 def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
     site = bench({"a.txt": b"\xef\xbb\xbfone\r\ntwo\r\nthree"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("a.txt", "one\n2\nthree\nfour\n")
     site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbfone\r\n2\r\nthree\r\nfour\r\n"
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("a.txt", "one\n2")
     site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbfone\r\n2"
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("a.txt", "")
     site.service.approve(site.service.stage(draft, "").id)
     assert site.read("a.txt") == b"\xef\xbb\xbf"
@@ -238,7 +238,7 @@ def test_a_whole_file_keeps_the_way_it_was_written(bench: Make) -> None:
 
 def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 15\n", "fifteen\n")])
     site.put(**{"a.txt": numbered(20, l1="first")})
     proposal = site.service.stage(draft, "")
@@ -249,7 +249,7 @@ def test_the_disk_moves_between_the_edit_and_the_staging(bench: Make) -> None:
 
 def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     version = draft.read("a.txt").version
     site.put(**{"a.txt": numbered(9, l2="two")})
     with pytest.raises(EditRefused, match="already has this change"):
@@ -258,14 +258,14 @@ def test_an_edit_of_what_was_read_that_is_there_by_now_is_refused(bench: Make) -
 
 def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
-    link = Leaf(b"a.txt", LINK_MODE)
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("link", None, link)])
+    link = FileOrLink(b"a.txt", LINK_MODE)
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("link", None, link)])
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.write("link", "/etc/passwd")
     with pytest.raises(EditRefused, match="symbolic link"):
-        draft.patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
-    draft.take_changes([PathChange("link", link, None)])
+        draft.apply_patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
+    draft.add_changes([PathChange("link", link, None)])
     draft.write("link", "text\n")
     site.service.approve(site.service.stage(draft, "No link").id)
     assert not (site.root / "link").is_symlink()
@@ -273,7 +273,7 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
 
 
 def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> None:
-    draft = bench({"a.txt": "a\n"}).service.draft("session")
+    draft = bench({"a.txt": "a\n"}).service.new_draft("session")
     draft.write("new.txt", "new\n")
     with pytest.raises(EditRefused, match=r"new\.txt exists already"):
         draft.rename("a.txt", "new.txt")
@@ -283,7 +283,7 @@ def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> No
 def test_what_a_draft_makes_and_what_waits_are_in_the_way_of_what_it_makes_next(bench: Make) -> None:
     site = bench({})
     site.write(**{"waiting": "w\n", "below/here.txt": "h\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("file", "f\n")
     draft.write("folder/a.txt", "a\n")
     for path, why in (
@@ -303,28 +303,28 @@ def test_what_can_t_be_read_can_t_be_edited(bench: Make) -> None:
     site = bench({})
     os.mkfifo(site.root / "pipe")
     with pytest.raises(NotEditable, match="pipe can't be edited: not a regular file"):
-        site.service.draft("session").edit("pipe", [Replacement("a", "b")])
+        site.service.new_draft("session").edit("pipe", [Replacement("a", "b")])
 
 
 def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make) -> None:
     site = bench({"a.txt": "one\ntwo\n", "b.bin": b"\0"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     before = draft.read("a.txt").version
     draft.edit("a.txt", [Replacement("two", "zwei")])
     now = draft.read("a.txt")
-    assert draft.lines_unlike(now, [before]) == (LineSpan(1, 2),)
-    assert draft.lines_unlike(now, ["0" * 64]) is None
-    assert draft.lines_unlike(draft.read("b.bin"), [before]) is None
-    assert draft.lines_unlike(draft.read("none"), [before]) is None
+    assert draft.lines_changed_since(now, [before]) == (LineSpan(1, 2),)
+    assert draft.lines_changed_since(now, ["0" * 64]) is None
+    assert draft.lines_changed_since(draft.read("b.bin"), [before]) is None
+    assert draft.lines_changed_since(draft.read("none"), [before]) is None
 
 
 def test_text_that_another_place_is_like_is_not_approved_in_bulk(bench: Make) -> None:
     site = bench({"a.py": "if a:\n    go()\n    end()\nif b:\n        go()\n        end()\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     report = draft.edit("a.py", [Replacement("    go()\n    end()\n", "    end()\n")])
     assert "line 2: found with a doubt; the lines from line 5 differ from it in white space alone" in report.text
     (change,) = site.service.stage(draft, "Edit").files
-    assert change.inexact
+    assert change.is_inexact
 
 
 CLAUDE = Origin(kind=OriginKind.AGENT, agent="claude", model="claude-opus-4-8", session="5f0c", prompt="p1")
@@ -334,7 +334,7 @@ LINES = "".join(f"line {number}\n" for number in range(1, 31))
 
 def staged_by(bench: Bench, origin: Origin, line: int, text: str) -> Proposal:
     """What an agent makes of the file as it would be with all that waits."""
-    draft = bench.service.draft("")
+    draft = bench.service.new_draft("")
     draft.origin = origin
     content = (draft.read("a.txt").content or b"").decode()
     draft.write("a.txt", content.replace(f"line {line}\n", text))
@@ -345,7 +345,7 @@ def test_a_row_of_an_earlier_version_names_the_kind_alone(tmp_path: Path) -> Non
     database = Database(tmp_path / "db")
     store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
     store.save_proposal(Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=()))
-    (row,) = database.rows("SELECT body FROM proposals")
+    (row,) = database.query_rows("SELECT body FROM proposals")
     for kind in ("model", "patch", "undo"):
         body = json.dumps({**json.loads(str(row[0])), "origin": kind})
         with database.transaction() as connection:
@@ -386,7 +386,7 @@ def test_proposals_of_several_agents_stack_and_are_re_based_as_those_of_one(tmp_
 def test_what_stands_on_another_agents_denied_lines_turns_stale(tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"a.txt": LINES})
     first = staged_by(bench, CLAUDE, 3, "three\n")
-    draft = bench.service.draft("")
+    draft = bench.service.new_draft("")
     draft.origin = CODEX
     draft.write("a.txt", (draft.read("a.txt").content or b"").decode().replace("three\n", "THREE\n"))
     second = bench.service.stage(draft, "Louder")

@@ -12,10 +12,10 @@ from app.proposals.locate.line_index import (
     find_indent_shift,
     fold_spacing,
     indentation_unit,
-    without_trailing_space,
+    strip_trailing_space,
 )
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import common_length, is_alike
+from app.proposals.text.line_comparison import common_subsequence_length, is_alike
 
 
 def longest_common(first: str, second: str) -> int:
@@ -31,7 +31,7 @@ def longest_common(first: str, second: str) -> int:
 
 @given(st.text("abc ", max_size=40), st.text("abc ", max_size=40))
 def test_common_length_is_the_table_s(first: str, second: str) -> None:
-    assert common_length(first, second) == longest_common(first, second)
+    assert common_subsequence_length(first, second) == longest_common(first, second)
 
 
 def test_alike() -> None:
@@ -43,7 +43,7 @@ def test_alike() -> None:
 
 def test_folded() -> None:
     assert fold_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
-    assert without_trailing_space("a\u00a0 \t") == "a\u00a0"
+    assert strip_trailing_space("a\u00a0 \t") == "a\u00a0"
 
 
 INDENTS = st.sampled_from(["", "  ", "    ", "\t", "\t\t", "      "])

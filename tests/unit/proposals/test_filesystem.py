@@ -35,7 +35,7 @@ def test_what_there_is_of_each_kind(disk: PosixFilesystem, tmp_path: Path) -> No
     kinds = ["file", "folder", "link", "other", "missing", "missing", "missing", "missing"]
     assert [disk.kind(name) for name in names] == kinds
     assert [data_of(disk, name) for name in names if name != "pipe"] == [b"text\n", None, b"folder", *[None] * 4]
-    assert disk.names("folder") == ["b.txt"] and disk.names("none") == disk.names("a.txt") == []
+    assert disk.list_names("folder") == ["b.txt"] and disk.list_names("none") == disk.list_names("a.txt") == []
 
 
 def test_a_linked_folder_called_a_loop_is_refused(disk: PosixFilesystem, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_no_more_folders_stay_open_than_may(tmp_path: Path, most: int) -> None:
         disk.read(f"{name}/a.txt")
     assert len(list(Path("/dev/fd").iterdir())) == before + most
     if most:
-        assert disk.folder("one") == disk.folder("one")
+        assert disk.open_folder("one") == disk.open_folder("one")
     disk.close()
     assert len(list(Path("/dev/fd").iterdir())) == before
 
@@ -141,7 +141,7 @@ def test_a_failing_hard_link_moves_nothing(disk: PosixFilesystem, monkeypatch: p
     monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     monkeypatch.setattr(os, "link", broken)
     with pytest.raises(OSError, match="Input/output error"):
-        disk.put("a.txt", "moved.txt")
+        disk.move_to_path("a.txt", "moved.txt")
     assert (disk.kind("a.txt"), disk.kind("moved.txt")) == ("file", "missing")
 
 
@@ -162,11 +162,11 @@ Change = Callable[[Path], object]
 )
 def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Path, change: Change) -> None:
     observed = RecordingReader(disk)
-    observed.read("a.txt"), observed.names("folder"), observed.kind("none")
-    before = (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
+    observed.read("a.txt"), observed.list_names("folder"), observed.kind("none")
+    before = (data_of(disk, "a.txt"), disk.kind("none"), disk.list_names("folder"))
     change(tmp_path)
     try:
-        changed = before != (data_of(disk, "a.txt"), disk.kind("none"), disk.names("folder"))
+        changed = before != (data_of(disk, "a.txt"), disk.kind("none"), disk.list_names("folder"))
     except OSError:
         changed = True
     assert observed.is_current() is not changed
@@ -177,7 +177,7 @@ def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesy
     observed, taking_over = RecordingReader(disk), RecordingReader(disk)
     with pytest.raises(OSError, match="larger than 100 bytes"):
         observed.read("large")
-    taking_over.adopt(observed)
+    taking_over.add_reads_of(observed)
     assert not observed.is_current() and not taking_over.is_current()
 
 

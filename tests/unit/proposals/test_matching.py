@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import most_voted
+from app.proposals.locate.alignment import select_most_voted
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.text.document import Document
 from app.proposals.values.models import EditMatch, MatchLevel
@@ -242,7 +242,7 @@ class TestEndings:
 
 
 def test_the_most_voted_of_near_places_wins() -> None:
-    assert most_voted(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, most=2) == [10, 30]
+    assert select_most_voted(Counter({11: 4, 10: 5, 30: 3, 50: 2}), slack=2, most=2) == [10, 30]
 
 
 class TestTolerantRungs:

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.stack.hunk_splitting import LineNumbers
-from app.proposals.text.hunks import compare_contents, compose_lines, raw_lines
+from app.proposals.stack.hunk_splitting import SelectedLines
+from app.proposals.text.hunks import apply_hunks_to_lines, compare_contents, raw_lines
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import (
@@ -24,18 +24,18 @@ from app.proposals.values.proposal_errors import (
     NothingToUndo,
     RecoveryNeeded,
 )
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
 from tests.unit.proposals.memory_store import MemoryStore
 
 Make = Callable[..., Bench]
-Leaves = dict[str, Leaf]
+Leaves = dict[str, FileOrLink]
 
 DISK = Origin(kind=OriginKind.DISK, ref="the index")
 
 
-def put(root: Path, leaves: Mapping[str, Leaf]) -> None:
+def put(root: Path, leaves: Mapping[str, FileOrLink]) -> None:
     for path, leaf in leaves.items():
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -52,9 +52,9 @@ def found(root: Path) -> Leaves:
     for place in sorted(root.rglob("*")):
         facts = place.lstat()
         if stat.S_ISLNK(facts.st_mode):
-            leaves[place.relative_to(root).as_posix()] = Leaf(os.fsencode(place.readlink()), LINK_MODE)
+            leaves[place.relative_to(root).as_posix()] = FileOrLink(os.fsencode(place.readlink()), LINK_MODE)
         elif stat.S_ISREG(facts.st_mode):
-            leaves[place.relative_to(root).as_posix()] = Leaf(place.read_bytes(), facts.st_mode & 0o7777)
+            leaves[place.relative_to(root).as_posix()] = FileOrLink(place.read_bytes(), facts.st_mode & 0o7777)
     return leaves
 
 
@@ -71,16 +71,21 @@ def stage(site: Bench, before: Leaves) -> Proposal:
     return site.service.stage_changes(changes(before, found(site.root)), DISK, "", on_disk=True)
 
 
-def text(content: str, mode: int = 0o644) -> Leaf:
-    return Leaf(content.encode(), mode)
+def text(content: str, mode: int = 0o644) -> FileOrLink:
+    return FileOrLink(content.encode(), mode)
 
 
-BEFORE = {"a.txt": text(numbered(30)), "gone.txt": text("g\n"), "run.sh": text("r\n"), "bin": Leaf(b"\0\1", 0o644)}
+BEFORE = {
+    "a.txt": text(numbered(30)),
+    "gone.txt": text("g\n"),
+    "run.sh": text("r\n"),
+    "bin": FileOrLink(b"\0\1", 0o644),
+}
 AFTER = {
     "a.txt": text(numbered(30, l3="three", l15="fifteen", l28="end")),
     "new/x.txt": text("new\n"),
     "run.sh": text("r\n", 0o755),
-    "bin": Leaf(b"\0\2", 0o644),
+    "bin": FileOrLink(b"\0\2", 0o644),
 }
 
 
@@ -238,7 +243,7 @@ def test_a_renamed_file_that_went_on_is_stale(bench: Make, spoil: Callable[[Path
 
 def test_what_is_changed_elsewhere_in_a_binary_file_is_a_part_of_it(bench: Make) -> None:
     site = bench({"bin": b"\0a\nb\n"})
-    name = stage(site, {"bin": Leaf(b"\0x\nb\n", 0o644)}).id
+    name = stage(site, {"bin": FileOrLink(b"\0x\nb\n", 0o644)}).id
     site.put(bin=b"\0a\nb\nc\n")
     site.service.refresh()
     site.service.deny(name)
@@ -263,7 +268,7 @@ def test_what_failed_to_be_taken_back_is_not_what_a_later_decision_did(bench: Ma
     name = stage(site, {"a.txt": text("one\n")}).id
 
     def fail(operation: str) -> None:
-        if operation == "journal_close":
+        if operation == "close_journal_record":
             store.before_write = lambda name: None
             raise RuntimeError("the database is locked")
 
@@ -279,8 +284,10 @@ def test_what_failed_to_be_taken_back_is_not_what_a_later_decision_did(bench: Ma
 def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make) -> None:
     site = bench({"new.txt": "1\n2\n3\n"})
     name = stage(site, {"gone.txt": text("a\nb\nc\n")}).id
-    site.service.split(name, LineNumbers("new.txt", new=frozenset({1})), 1)
-    parts = site.service.split(name, LineNumbers("gone.txt", old=frozenset({0})), site.service.get(name).revision)
+    site.service.split_hunks(name, SelectedLines("new.txt", new=frozenset({1})), 1)
+    parts = site.service.split_hunks(
+        name, SelectedLines("gone.txt", old=frozenset({0})), site.service.get(name).revision
+    )
     second = next(hunk.id for hunk in site.service.get(name).files[1].hunks if hunk.new_start == 1)
     site.service.deny(name, [second, next(part.hunk.id for part in parts if part.picked)])
     assert found(site.root) == {"new.txt": text("1\n3\n"), "gone.txt": text("a\n")}
@@ -295,7 +302,7 @@ def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
 
 
 def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:
-    trees = site.service.check_trees(stage(site, BEFORE).id)
+    trees = site.service.versions_to_check(stage(site, BEFORE).id)
     assert trees.after == {}
     assert trees.before == {**BEFORE, "new/x.txt": None}
 
@@ -352,17 +359,17 @@ PATHS = ["a", "b", "d/c", "d/e/f", "g.sh"]
 
 
 @st.composite
-def files(draw: st.DrawFn) -> Leaf:
+def files(draw: st.DrawFn) -> FileOrLink:
     match draw(st.sampled_from(["text", "text", "text", "binary", "link"])):
         case "binary":
-            return Leaf(b"\0" + draw(st.binary(max_size=4)), draw(st.sampled_from([0o644, 0o755])))
+            return FileOrLink(b"\0" + draw(st.binary(max_size=4)), draw(st.sampled_from([0o644, 0o755])))
         case "link":
-            return Leaf(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), LINK_MODE)
+            return FileOrLink(draw(st.sampled_from([b"a", b"nowhere", b"d/c"])), LINK_MODE)
         case _:
             # Each once and in one order: else what is left of a difference may be told in other hunks than before.
             lines = sorted(draw(st.sets(st.sampled_from(WORDS))))
             end = "\n" if draw(st.booleans()) else ""
-            return Leaf("\n".join(lines).encode() + end.encode(), draw(st.sampled_from([0o644, 0o755])))
+            return FileOrLink("\n".join(lines).encode() + end.encode(), draw(st.sampled_from([0o644, 0o755])))
 
 
 trees = st.dictionaries(st.sampled_from(PATHS), files(), max_size=len(PATHS))
@@ -374,7 +381,7 @@ def expected(proposal: Proposal, before: Leaves, after: Leaves, denied: Collecti
     tree = dict(after)
     for change in proposal.files:
         old, new = before.get(change.old_path or change.path), after.get(change.path)
-        hunks = [] if change.binary or change.links else _hunks(change.path, old, new)
+        hunks = [] if change.binary or change.involves_link else _hunks(change.path, old, new)
         if {change.path, *hunks} & set(denied) and {*hunks, *([] if hunks else [change.path])} <= set(denied):
             tree.pop(change.path, None)
             if old is not None:
@@ -382,13 +389,15 @@ def expected(proposal: Proposal, before: Leaves, after: Leaves, denied: Collecti
         elif set(hunks) & set(denied):
             base, result = (leaf.data if leaf else b"" for leaf in (old, new))
             found_hunks = compare_contents(change.path, base, result).hunks
-            data = b"".join(compose_lines(raw_lines(base), raw_lines(result), found_hunks, set(hunks) - set(denied)))
-            mode = (new or old or Leaf(b"", 0)).mode
-            tree[change.path] = Leaf(data, mode)
+            data = b"".join(
+                apply_hunks_to_lines(raw_lines(base), raw_lines(result), found_hunks, set(hunks) - set(denied))
+            )
+            mode = (new or old or FileOrLink(b"", 0)).mode
+            tree[change.path] = FileOrLink(data, mode)
     return tree
 
 
-def _hunks(path: str, old: Leaf | None, new: Leaf | None) -> Iterable[str]:
+def _hunks(path: str, old: FileOrLink | None, new: FileOrLink | None) -> Iterable[str]:
     return [hunk.id for hunk in compare_contents(path, old.data if old else b"", new.data if new else b"").hunks]
 
 

@@ -110,7 +110,7 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
         site.service.undo(proposal.id)
         to_line_end = patch[: patch.find(b"\n", cut) + 1] or patch
         to_part_end = patch[: patch.find(b"\ndiff ", cut) + 1] or patch
-        in_doubt = any(change.inexact for change in proposal.files) and not part.endswith(b"\n")
+        in_doubt = any(change.is_inexact for change in proposal.files) and not part.endswith(b"\n")
         if not in_doubt and ours not in (
             applied_by_git(site.root, text) for text in (part, to_line_end, to_part_end)
         ):
@@ -128,7 +128,7 @@ def test_a_removed_line_above_the_closing_line_of_a_mail_is_no_closing_line(benc
     )
     assert b"@@ -6,4 +6,4 @@" in miscounted and b"\n+9\n-- \n-- \n" in miscounted
     proposal = site.service.stage_patch(miscounted.decode())
-    assert proposal.files[0].inexact
+    assert proposal.files[0].is_inexact
     site.service.approve(proposal.id)
     assert site.read("a.txt") == after
 
@@ -189,7 +189,7 @@ def test_a_hunk_that_was_edited_is_what_git_recounts_it_to(bench: Make, given: s
     site = bench({"a.txt": numbered(40)})
     patch = EDITED.replace(given, edited)
     proposal = site.service.stage_patch(patch)
-    assert proposal.files[0].inexact
+    assert proposal.files[0].is_inexact
     site.service.approve(proposal.id)
     ours = site.read("a.txt")
     site.service.undo(proposal.id)
@@ -212,7 +212,7 @@ def test_a_last_hunk_that_may_be_cut_off_needs_gits_ids(bench: Make, given: str,
         with pytest.raises(PatchRefused, match="text ends before this hunk does"):
             site.service.stage_patch(unproven)
     proposal = site.service.stage_patch(ids.decode() + patch)
-    assert proposal.files[0].inexact
+    assert proposal.files[0].is_inexact
     site.service.approve(proposal.id)
     assert site.read("a.txt") == after
     site.service.undo(proposal.id)
@@ -230,7 +230,7 @@ def test_a_last_hunk_at_the_end_of_a_file_may_lack_its_first_lines_but_no_more(b
     whole = f"{patch}+nine\n line 9\n".replace("-5,4 +5,5", "-5,5 +5,6")
     site = bench({"a.txt": numbered(9)})
     proposal = site.service.stage_patch(whole)
-    assert proposal.files[0].inexact == bool(lost)
+    assert proposal.files[0].is_inexact == bool(lost)
     site.service.approve(proposal.id)
     ours = site.tree()
     site.service.undo(proposal.id)
@@ -259,7 +259,7 @@ def test_a_cut_hunk_is_refused_however_far_lines_moved(bench: Make, start: int, 
 def test_a_hunk_that_lost_its_first_lines_is_refused_where_it_fits_twice(bench: Make) -> None:
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -3,5 +3,5 @@\n d\n-e\n+E\n f\n g\n"
     site = bench({"a.txt": "a\nb\nc\nd\ne\nf\ng\nh\n"})
-    assert site.service.stage_patch(patch).files[0].inexact
+    assert site.service.stage_patch(patch).files[0].is_inexact
     site = bench({"a.txt": "a\nb\nc\nd\ne\nf\ng\nh\n" + "d\ne\nf\ng\n"})
     with pytest.raises(PatchRefused, match="text ends before this hunk does"):
         site.service.stage_patch(patch)
@@ -357,13 +357,13 @@ def test_mails_cut_at_the_end_of_a_hunk_are_in_doubt(bench: Make, seed: int) -> 
     site = bench()
     patch = mails(site.root, ("", before), ("", {"a.txt": after["a.txt"]}), ("", {"b.txt": after["b.txt"]}))
     whole = site.service.stage_patch(patch.decode())
-    assert not any(change.inexact for change in whole.files)
+    assert not any(change.is_inexact for change in whole.files)
     site.service.deny(whole.id)
     for end in re.finditer(rb"(?m)^(?!\+\+\+ )[-+ ].*\n(?=@@ |diff |-- $)", patch[patch.index(b"\n@@ ") :]):
         part = patch[: patch.index(b"\n@@ ") + end.end()]
         assert applied_by_git(site.root, part) is not None
         proposal = site.service.stage_patch(part.decode())
-        assert any(change.inexact for change in proposal.files), part[-80:]
+        assert any(change.is_inexact for change in proposal.files), part[-80:]
         site.service.deny(proposal.id)
 
 
@@ -387,7 +387,7 @@ def test_the_message_of_a_mail_is_no_part_of_its_diff(bench: Make, message: str,
         patch = re.sub(rb"(?m)^-- \n.*\n\n", f"-- \n{signature}\n\n".encode(), patch)
     assert message.encode() in patch
     proposal = site.service.stage_patch(patch.decode())
-    assert not any(change.inexact for change in proposal.files)
+    assert not any(change.is_inexact for change in proposal.files)
     wanted = applied_by_git(site.root, patch)
     site.service.approve(proposal.id)
     assert texts(site.tree()) == wanted

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.patch.names import git_header_names, header_name, plain_names, quote_name, unquote_name
+from app.proposals.patch.names import parse_git_header, quote_name, read_header_name, strip_prefixes, unquote_name
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.patching import MAX_CHARACTERS, check_conservation, scan_patch
 from app.proposals.values.models import FileOperation
@@ -421,7 +421,7 @@ def test_folders_that_git_compared_outside_a_repository() -> None:
     ],
 )
 def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, str]) -> None:
-    assert plain_names(old, new, git_header_names(header) if header else None) == expected
+    assert strip_prefixes(old, new, parse_git_header(header) if header else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, s
     ],
 )
 def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None:
-    assert git_header_names(header) == expected
+    assert parse_git_header(header) == expected
 
 
 @given(st.binary(min_size=1, max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape")))
@@ -467,7 +467,7 @@ def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split
 
 
 def test_a_quote_that_is_not_closed_is_a_part_of_the_name() -> None:
-    assert header_name('"a.txt\t2024-01-01') == '"a.txt\t2024-01-01'
+    assert read_header_name('"a.txt\t2024-01-01') == '"a.txt\t2024-01-01'
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from app.proposals.values.proposal_errors import (
     ProposalError,
     UnreadablePatch,
 )
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 from tests.unit.proposals.repositories import git, repository
 
@@ -81,7 +81,7 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
         assert without_git(site.tree()) == before
         proposal = site.service.stage_patch(patch)
         assert proposal.origin.kind is OriginKind.PATCH
-        assert not any(change.inexact for change in proposal.files)
+        assert not any(change.is_inexact for change in proposal.files)
         exported = site.service.as_unified_diff(proposal.id)
         git(site.root, "apply", "--check", given=exported)
         assert len(PatchSet(exported)) == len(proposal.files)
@@ -96,7 +96,7 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
 
 def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench: Make, tmp_path: Path) -> None:
     site = bench({"a.txt": numbered(30), "b c.txt": b"caf\xe9\r\nno end", "d.txt": "d\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 3\n", "three\n"), Replacement("line 25\n", "")])
     draft.edit("b c.txt", [Replacement("no end", "still no end")])
     draft.write("new/e.txt", "e\n")
@@ -178,7 +178,7 @@ def test_a_diff_that_quotes_the_other_form_is_a_diff(bench: Make, made: tuple[st
     git(site.root, "checkout", "--quiet", ".")
     assert b"\n *** Begin Patch\n" in patch
     proposal = site.service.stage_patch(patch.decode())
-    assert not any(change.inexact for change in proposal.files)
+    assert not any(change.is_inexact for change in proposal.files)
     site.service.approve(proposal.id)
     ours = without_git(site.tree())
     git(site.root, "checkout", "--quiet", ".")
@@ -286,10 +286,10 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     assert [change.path for change in proposal.files] == ["a.txt"]
     assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
     site.service.deny(proposal.id)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     read = draft.read_patch(patch)
     assert read.paths == ["a.txt"]
-    report = draft.patch(read)
+    report = draft.apply_patch(read)
     assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
     with pytest.raises(PatchRefused, match=r"nothing but logo\.png"):
         site.service.stage_patch(patch[patch.index("diff --git a/logo.png") :])
@@ -343,7 +343,7 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
         git(site.root, "config", name, value)
     site.put(**{"b.txt": "staged by the user\n"})
     git(site.root, "add", "b.txt")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2", "two")])
     draft.edit("c[1].txt", [Replacement("c", "d")])
     draft.delete("gone.txt")
@@ -377,8 +377,8 @@ def test_a_new_link_that_leads_nowhere_is_committed(bench: Make) -> None:
     repository(site)
     for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
         git(site.root, "config", name, value)
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("link", None, Leaf(b"nowhere", LINK_MODE))])
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("link", None, FileOrLink(b"nowhere", LINK_MODE))])
     proposal = site.service.approve(site.service.stage(draft, "Link").id).proposal
     commit = commit_proposal(site.root, proposal)
     assert git(site.root, "show", "--name-status", "--format=", commit).decode().strip() == "A\tlink"
@@ -435,13 +435,13 @@ def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
 
 def test_a_patch_that_fails_in_its_second_file_stages_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     patch = draft.read_patch(
         "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-other\n+two\n"
     )
     with pytest.raises(EditRefused):
-        draft.patch(patch)
-    assert draft.read("a.txt").content == b"one\n" and draft.touched() == set()
+        draft.apply_patch(patch)
+    assert draft.read("a.txt").content == b"one\n" and draft.touched_paths() == set()
 
 
 def test_a_doubt_about_a_deletion_is_shown(bench: Make) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import NothingToUndo
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered
 
@@ -19,7 +19,7 @@ Make = Callable[..., Bench]
 
 def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> None:
     site = bench({"a.txt": numbered(5), "move.txt": "m\n", "gone.bin": b"\0\1", "run.sh": "#!/bin/sh\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("move.txt", "moved.txt")
     draft.delete("gone.bin")
@@ -96,7 +96,7 @@ def test_not_while_another_waits_in_its_stead(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     first = site.edit("a.txt", ("a", "b"))
     site.service.deny(first.id, feedback="Say c.")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("a", "c")])
     second = site.service.stage(draft, "c", (first.id,))
     with pytest.raises(NothingToUndo, match=r"P2 stands in for P1 and still waits; decide on that first\."):
@@ -123,7 +123,7 @@ THREE = (("line 2\n", "A\nB\n"), ("line 12\n", "C\n"), ("line 22\n", "D\nE\n"))
 def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
     """Three hunks in one file, and one in another."""
     site = Bench(tmp_path, {"a.txt": numbered(30), "b.txt": numbered(5)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement(old, new) for old, new in THREE])
     draft.edit("b.txt", [Replacement("line 3\n", "F\n")])
     return site, site.service.stage(draft, "Edit both")
@@ -144,7 +144,7 @@ def test_denials_are_reopened_one_by_one(tmp_path_factory: pytest.TempPathFactor
         assert result.denial and result.hunks and result.proposal.state is ProposalState.PENDING
         assert site.service.as_unified_diff(proposal.id) == diff
         assert [hunk.id for hunk in result.proposal.hunks] == hunks
-    assert not site.service.get(proposal.id).denied_part
+    assert not site.service.get(proposal.id).has_denied_part
     with pytest.raises(NothingToUndo):
         site.service.undo(proposal.id)
 
@@ -179,7 +179,7 @@ def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path)
     for number in (1, 2, 3, 4):
         site.service.deny(proposal.id, {str(number)})
     assert site.service.get(proposal.id).state is ProposalState.DENIED
-    while (now := site.service.get(proposal.id)).denied_part or now.state is ProposalState.DENIED:
+    while (now := site.service.get(proposal.id)).has_denied_part or now.state is ProposalState.DENIED:
         site.service.undo(proposal.id)
     assert site.service.as_unified_diff(proposal.id) == whole
 
@@ -195,9 +195,9 @@ def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_tex
 
 def test_what_a_file_was_at_first_has_the_mode_that_it_had_at_first(bench: Make) -> None:
     site = bench({"a.sh": numbered(20)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     after = numbered(20, l2="two", l12="twelve").encode()
-    draft.take_changes([PathChange("a.sh", Leaf(numbered(20).encode(), 0o644), Leaf(after, 0o755))])
+    draft.add_changes([PathChange("a.sh", FileOrLink(numbered(20).encode(), 0o644), FileOrLink(after, 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id, ["1"])
     (change,) = site.service.approve(proposal.id).proposal.files

@@ -6,13 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from app.agent.side_questions import clip_middle, format_hunk, format_surroundings
-from app.proposals.decide.decision_outcomes import choose_files, hunk_facts
+from app.proposals.decide.decision_outcomes import choose_files, describe_hunk_fates
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents, Overlay
-from app.proposals.stack.rebase import rebase
-from app.proposals.text.file_warnings import file_cautions, mode_words
+from app.proposals.stack.rebase import rebase_proposal
+from app.proposals.text.file_warnings import describe_mode_change, file_cautions
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_note
 from app.proposals.values.proposal_errors import (
     ChangedSinceSeen,
@@ -24,7 +24,7 @@ from app.proposals.values.proposal_errors import (
     UnknownProposal,
     shorten_bytes,
 )
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -38,7 +38,7 @@ def hunks(proposal: Proposal) -> list[tuple[int, str]]:
 def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     before = site.tree()
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2", "two")])
     draft.write("new/b.txt", "b\n")
     draft.delete("a.txt")
@@ -58,14 +58,14 @@ def test_nothing_is_on_disk_before_the_approval(bench: Make) -> None:
 @pytest.mark.parametrize("edit_first", [False, True])
 def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bool) -> None:
     site = bench({"old/a.txt": numbered(40)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     if edit_first:
         draft.edit("old/a.txt", [Replacement("line 30", "thirty")])
     draft.rename("old/a.txt", "new/b.txt")
     if not edit_first:
         draft.edit("new/b.txt", [Replacement("line 30", "thirty")])
     proposal = site.service.stage(draft, "Move")
-    (shown,) = site.service.diffs(proposal.id)
+    (shown,) = site.service.file_diffs(proposal.id)
     change = shown.change
     assert (change.op, change.old_path, change.path) == (FileOperation.RENAME, "old/a.txt", "new/b.txt")
     (hunk,) = change.hunks
@@ -77,14 +77,14 @@ def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bo
 def test_what_the_preview_shows_is_what_is_written(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\nand more\n"))
-    [shown] = site.service.diffs(proposal.id)
+    [shown] = site.service.file_diffs(proposal.id)
     site.service.approve(proposal.id, revision=proposal.revision)
     assert site.read("a.txt").decode().splitlines() == list(shown.new)
 
 
 def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> None:
     site = bench({"a.txt": numbered(40), "b.txt": numbered(5)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement(f"line {n}\n", f"new {n}\nextra\n") for n in (5, 15, 25, 35)])
     draft.edit("b.txt", [Replacement("line 1\n", "")])
     proposal = site.service.stage(draft, "Five hunks")
@@ -105,7 +105,7 @@ def test_a_part_now_and_the_rest_later_keeps_numbers_and_ids(bench: Make) -> Non
     wanted = {f"l{n}": f"new {n}\nextra" for n in (5, 15, 35)}
     assert site.read("a.txt").decode() == numbered(40, **wanted)
     assert site.read("b.txt").decode() == numbered(5).partition("\n")[2]
-    [shown, _] = site.service.diffs(proposal.id)
+    [shown, _] = site.service.file_diffs(proposal.id)
     assert list(shown.old) == numbered(40).splitlines(), "a decided proposal shows all that it changed"
     assert list(shown.new) == numbered(40, **wanted).splitlines()
     site.service.undo(proposal.id)
@@ -147,7 +147,7 @@ def test_a_partial_decision_says_what_landed_with_the_text_around_it(bench: Make
 
 def test_equal_hunks_are_told_apart(bench: Make) -> None:
     site = bench({"a.txt": "x\n" + numbered(9) + "x\n" + numbered(9) + "x\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("x", "y", replace_all=True)])
     proposal = site.service.stage(draft, "All")
     assert len({hunk.id for hunk in proposal.hunks}) == 3
@@ -161,7 +161,7 @@ def test_equal_hunks_are_told_apart(bench: Make) -> None:
 
 def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.bin": b"\0binary", "run.sh": "x\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "moved.txt")
     draft.write("empty.txt", "")
     draft.delete("b.bin")
@@ -185,7 +185,7 @@ def test_files_without_hunks_are_chosen_by_their_path(bench: Make) -> None:
 
 def test_a_rename_lands_with_its_first_hunk_and_comes_back_whole(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
     proposal = site.service.stage(draft, "Move and edit")
@@ -211,7 +211,7 @@ def test_the_last_part_denied_leaves_the_approved_part_applied(bench: Make) -> N
     assert result.proposal.state is ProposalState.APPLIED
     assert hunks(result.proposal) == [(1, "applied"), (2, "denied")]
     assert site.read("a.txt").decode() == numbered(20, l2="two")
-    [shown] = site.service.diffs(proposal.id)
+    [shown] = site.service.file_diffs(proposal.id)
     assert list(shown.new) == numbered(20, l2="two").splitlines()
     site.service.undo(proposal.id)
     assert site.read("a.txt").decode() == numbered(20)
@@ -223,7 +223,7 @@ def test_a_denied_proposal_still_shows_what_it_wanted(bench: Make) -> None:
     result = site.service.deny(proposal.id, feedback="No.\nReally.")
     assert result.proposal.state is ProposalState.DENIED
     assert result.proposal.feedback == "No.\nReally."
-    [shown] = site.service.diffs(proposal.id)
+    [shown] = site.service.file_diffs(proposal.id)
     assert shown.new[1] == "two"
     assert site.read("a.txt").decode() == numbered(9)
     with pytest.raises(NotPending, match="P1 is denied already; there is nothing to decide"):
@@ -241,7 +241,7 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     site.service.deny(first.id, feedback="in words")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "the second\n")])
     second = site.service.stage(draft, "In words", answers=(first.id,))
     assert (second.version, second.supersedes) == (2, first.id)
@@ -251,11 +251,11 @@ def test_an_answer_to_feedback_is_the_next_version(bench: Make) -> None:
 
 def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("b.txt", "c.txt")
     first = site.service.stage(draft, "First")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("two\n", "the second\n"), Replacement("line 8\n", "eight\n")])
     second = site.service.stage(draft, "Second", answers=(first.id,))
     assert site.service.get(first.id).state is ProposalState.SUPERSEDED
@@ -269,16 +269,16 @@ def test_what_stood_on_a_superseded_one_no_longer_fits_at_once(bench: Make) -> N
     site = bench({})
     lower = site.write(**{"a.txt": "one\n"})
     upper = site.edit("a.txt", ("one", "two"))
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     site.service.stage(draft, "Elsewhere", answers=(lower.id,))
     assert site.service.get(upper.id).state is ProposalState.STALE
-    assert site.service.draft("session").read("a.txt").content is None
+    assert site.service.new_draft("session").read("a.txt").content is None
 
 
 def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
     assert draft.has_changes
     draft.edit("a.txt", [Replacement("b", "a")])
@@ -339,7 +339,7 @@ def test_ids_are_found_in_any_case(bench: Make) -> None:
 @pytest.mark.parametrize("op", ["create", "rename"])
 def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
     site = bench({"a.txt": "one\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     if op == "create":
         draft.write("notes\u202etxt.exe", "harmless\n")
     else:
@@ -367,7 +367,7 @@ def test_what_can_be_chosen_is_offered_also_where_it_has_no_hunks(bench: Make) -
 
 def test_of_a_whole_decision_the_model_needs_no_facts_and_of_a_part_those_of_its_files(bench: Make) -> None:
     site = bench({"a.txt": numbered(20), "b.txt": numbered(20)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for name in ("a.txt", "b.txt"):
         draft.edit(name, [Replacement("line 2\n", "two\n"), Replacement("line 15\n", "fifteen\n")])
     proposal = site.service.stage(draft, "Both")
@@ -389,7 +389,7 @@ def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None
     else:
         os.mkfifo(site.root / "a.txt")
     contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
-    facts = hunk_facts(contents, disk, proposal, choose_files(proposal, ["1"]), ())
+    facts = describe_hunk_fates(contents, disk, proposal, choose_files(proposal, ["1"]), ())
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
 
@@ -408,7 +408,7 @@ def test_an_approval_stands_also_if_nothing_can_be_said_of_its_parts(bench: Make
     disk = Forgetful(site.root, 1 << 20)
 
     def forget(name: str) -> None:
-        disk.forgets = disk.forgets or name == "journal_close"
+        disk.forgets = disk.forgets or name == "close_journal_record"
 
     store.before_write = forget
     result = site.reopened(disk).approve(proposal.id, ["1"])
@@ -418,11 +418,11 @@ def test_an_approval_stands_also_if_nothing_can_be_said_of_its_parts(bench: Make
 
 def test_a_proposal_that_nothing_has_moved_is_the_same(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     proposal = site.service.stage(draft, "Move")
     overlay = Overlay(PosixFilesystem(site.root, 1 << 20), Contents(site.store))
-    assert rebase(overlay, proposal) is proposal
+    assert rebase_proposal(overlay, proposal) is proposal
 
 
 def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> None:
@@ -439,7 +439,7 @@ def test_an_undo_stands_also_if_the_store_says_nothing_of_it(bench: Make) -> Non
     site.service.approve(site.edit("a.txt", ("one", "two")).id)
 
     def fall_silent(name: str) -> None:
-        store.silent = store.silent or name == "journal_close"
+        store.silent = store.silent or name == "close_journal_record"
 
     store.before_write = fall_silent
     assert site.service.undo("P1").proposal.state is ProposalState.UNDONE
@@ -462,12 +462,12 @@ def test_the_middle_of_what_is_too_long_is_left_out(text: str, characters: int, 
 def test_a_hunk_stands_in_the_text_that_there_will_be_or_in_that_which_goes(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "gone.txt": numbered(3)})
     edited = site.edit("a.txt", ("line 5\n", "five\nmore\n"))
-    (diff,) = site.service.diffs(edited.id)
+    (diff,) = site.service.file_diffs(edited.id)
     (hunk,) = diff.change.hunks
     assert format_hunk(diff, hunk, 99) == "-line 5\n+five\n+more"
     assert format_surroundings(diff, hunk, 1, 999) == "4  line 4\n5  five\n6  more\n7  line 6"
     assert format_surroundings(diff, None, 2, 999) == "1  line 1\n2  line 2"
-    (diff,) = site.service.diffs(site.write(**{"gone.txt": None}).id)
+    (diff,) = site.service.file_diffs(site.write(**{"gone.txt": None}).id)
     (hunk,) = diff.change.hunks
     assert format_surroundings(diff, hunk, 1, 999) == "1  line 1\n2  line 2\n3  line 3"
 
@@ -475,12 +475,12 @@ def test_a_hunk_stands_in_the_text_that_there_will_be_or_in_that_which_goes(benc
 def test_the_lines_next_to_a_hunk_come_first_where_there_is_little_room(bench: Make) -> None:
     site = bench({"a.txt": numbered(9, l6="x" * 90, l7="y")})
     proposal = site.edit("a.txt", ("line 5\n", "five\n"))
-    (diff,) = site.service.diffs(proposal.id)
+    (diff,) = site.service.file_diffs(proposal.id)
     assert format_surroundings(diff, diff.change.hunks[0], 3, 40) == "4  line 4\n5  five"
 
 
-FILE, PROGRAM = Leaf(b"text\n", 0o644), Leaf(b"text\n", 0o755)
-LINK, OTHER_LINK = Leaf(b"there", LINK_MODE), Leaf(b"elsewhere", LINK_MODE)
+FILE, PROGRAM = FileOrLink(b"text\n", 0o644), FileOrLink(b"text\n", 0o755)
+LINK, OTHER_LINK = FileOrLink(b"there", LINK_MODE), FileOrLink(b"elsewhere", LINK_MODE)
 
 
 @pytest.mark.parametrize(
@@ -497,17 +497,17 @@ LINK, OTHER_LINK = Leaf(b"there", LINK_MODE), Leaf(b"elsewhere", LINK_MODE)
     ],
 )
 def test_what_becomes_of_the_mode_and_of_links(
-    bench: Make, before: Leaf | None, after: Leaf | None, mode: str, cautions: list[str]
+    bench: Make, before: FileOrLink | None, after: FileOrLink | None, mode: str, cautions: list[str]
 ) -> None:
     site = bench({})
     if before == FILE:
         site.put(a=FILE.data)
     elif before:
         (site.root / "a").symlink_to(before.data.decode())
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("a", before, after)])
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a", before, after)])
     (change,) = site.service.stage(draft, "Change").files
-    assert (mode_words(change), list(file_cautions(change))) == (mode, cautions)
+    assert (describe_mode_change(change), list(file_cautions(change))) == (mode, cautions)
 
 
 def test_another_content_is_an_edit_whatever_the_mode() -> None:

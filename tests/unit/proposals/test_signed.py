@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.decide.commit_trailers import commit_proposal, entry_trailers
+from app.proposals.decide.commit_trailers import commit_proposal, make_trailers
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, NothingToUndo, UndoConflict
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, make_entry
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, make_record_entry
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.proposals.repositories import git, repository
@@ -29,18 +29,18 @@ Hunk = tuple[tuple[str, ...], tuple[str, ...]]
 DISK = Origin(kind=OriginKind.DISK, ref="the index")
 
 
-def leaf(site: Bench, path: str) -> Leaf | None:
+def leaf(site: Bench, path: str) -> FileOrLink | None:
     place = site.root / path
     if place.is_symlink():
-        return Leaf(str(place.readlink()).encode(), LINK_MODE)
-    return Leaf(place.read_bytes(), place.stat().st_mode & 0o7777) if place.exists() else None
+        return FileOrLink(str(place.readlink()).encode(), LINK_MODE)
+    return FileOrLink(place.read_bytes(), place.stat().st_mode & 0o7777) if place.exists() else None
 
 
 def stage(site: Bench, *, everything: bool = False, **git: str | None) -> Proposal:
     """What is on disk, against what git has of these files."""
     changes = []
     for name, text in git.items():
-        before = None if text is None else Leaf(text.encode(), 0o644)
+        before = None if text is None else FileOrLink(text.encode(), 0o644)
         if before != (after := leaf(site, name)):
             changes.append(PathChange(name, before, after))
     return site.service.stage_changes(changes, DISK, "", on_disk=True, everything=everything)
@@ -64,7 +64,7 @@ def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = Non
 
 
 def lines(site: Bench, version: FileVersion | None) -> list[str]:
-    return site.store.blob(version.sha256).decode().split("\n")[:-1] if version else []
+    return site.store.read_blob(version.sha256).decode().split("\n")[:-1] if version else []
 
 
 BEFORE = numbered(30)
@@ -79,7 +79,7 @@ def test_only_what_was_not_signed_is_asked_for(bench: Make) -> None:
     site.put(a=site.read("a").decode().replace("line 28\n", "mine\n"))
     proposal = stage(site, a=BEFORE)
     assert hunks(site, proposal) == [(("line 28",), ("mine",))]
-    assert [one.words for one in proposal.left_out] == ["3 hunks left out: signed in P1, P2"]
+    assert [one.description for one in proposal.left_out] == ["3 hunks left out: signed in P1, P2"]
     every = stage(site, everything=True, a=BEFORE)
     assert (len(hunks(site, every)), every.left_out) == (4, ())
 
@@ -119,7 +119,7 @@ def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
     site.put(b="new\n")
     later = stage(site, a=BEFORE, b=None)
     assert hunks(site, later) == [(("line 15",), ("fifteen",)), ((), ("new",))]
-    assert [one.words for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
+    assert [one.description for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
 
 
 def test_what_was_signed_and_changed_again_is_asked_for_from_what_was_signed(bench: Make) -> None:
@@ -184,7 +184,7 @@ def test_a_part_that_was_committed_leaves_the_rest_signed(bench: Make) -> None:
 
 def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> None:
     site = bench({"gone": "g\n", "old": BEFORE, "tool": "t\n", "bin": b"\0\1"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("new", "new\n")
     draft.delete("gone")
     draft.rename("old", "moved")
@@ -203,7 +203,7 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
     }
     proposal = stage(site, **git)
     assert [change.path for change in proposal.files] == ["bin", "link", "tool"]
-    assert [one.words for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
+    assert [one.description for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
     site.service.approve(proposal.id)
     with pytest.raises(NothingStaged, match="all 7 hunks were signed in P1, P2"):
         stage(site, **git)
@@ -221,7 +221,7 @@ def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None
     site.put(a=numbered(30, l3="three", l20="twenty"))
     second = stage(site, a=BEFORE)
     assert hunks(site, second) == [(("line 20",), ("twenty",))]
-    assert [one.words for one in second.left_out] == [f"1 hunk left out: waiting in {first.id}"]
+    assert [one.description for one in second.left_out] == [f"1 hunk left out: waiting in {first.id}"]
     site.service.deny(first.id, ["1"])
     assert site.read("a").decode() == numbered(30, l20="twenty")
     site.service.deny(second.id)
@@ -235,7 +235,7 @@ def test_a_commit_is_asked_for_without_what_is_here_signed_or_waiting(bench: Mak
     site.put(a=numbered(30, l9="nine"))
     waits = site.edit("a", ("line 15\n", "fifteen\n")).id
     commit = numbered(30, l3="three", l9="nine", l15="fifteen", l24="new")
-    change = PathChange("a", Leaf(BEFORE.encode(), 0o644), Leaf(commit.encode(), 0o644))
+    change = PathChange("a", FileOrLink(BEFORE.encode(), 0o644), FileOrLink(commit.encode(), 0o644))
     proposal = site.service.stage_changes([change], Origin(kind=OriginKind.REF, ref="x"), "A commit")
     assert hunks(site, proposal) == [(("line 24",), ("new",))]
     assert [(one.hunks, one.why, one.proposals) for one in proposal.left_out] == [
@@ -331,7 +331,7 @@ class Play:
                     # What was kept after it would wait beside it.
                     name = self.approved[-1]
                 try:
-                    if service.get(name).on_disk and service.get(name).denied_in_part:
+                    if service.get(name).on_disk and service.get(name).is_denied_in_part:
                         service.undo(name)
                     service.undo(name)
                 except (UndoConflict, NothingToUndo):
@@ -424,7 +424,7 @@ def of(origin: Origin) -> DecisionRecordEntry:
 )
 def test_assisted_by_has_the_form_of_the_kernel(origin: Origin, assisted: str) -> None:
     expected = [f"Assisted-by: {assisted}"] if assisted else []
-    assert parsed(entry_trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
+    assert parsed(make_trailers(of(origin))) == [*expected, "Reviewed-in: signoff P7"]
 
 
 def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
@@ -434,8 +434,8 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     proposal = site.service.replace_result(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
-    entry = make_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
-    assert parsed(entry_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
+    entry = make_record_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)
+    assert parsed(make_trailers(entry))[-1] == "Reviewed-in: signoff P1 (2/3 hunks, 1 edited)"
 
 
 def test_the_hooks_of_a_repository_run_and_learn_no_key(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:

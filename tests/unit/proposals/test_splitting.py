@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.stack.hunk_splitting import LineNumbers
+from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileOperation, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
 from app.proposals.values.proposal_errors import ChangedSinceSeen, UnknownHunk
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
 
@@ -25,7 +25,7 @@ def pending(proposal: Proposal) -> list[Hunk]:
 
 def as_shown(site: Bench, proposal: Proposal, chosen: Sequence[str]) -> list[str]:
     """The lines of the first file as a reader puts them together from the review, down the page."""
-    (diff,) = site.service.diffs(proposal.id)
+    (diff,) = site.service.file_diffs(proposal.id)
     lines: list[str] = []
     at = 0
     for hunk in diff.change.hunks:
@@ -46,20 +46,20 @@ def test_any_choice_of_lines_is_written_and_undone(pair: tuple[bytes, bytes], di
         return
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": base})
-        draft = site.service.draft("session")
+        draft = site.service.new_draft("session")
         draft.put_bytes("f", result, [])
         proposal = site.service.stage(draft, "Change")
         for _ in range(dice.randint(1, 3)):
             proposal = site.service.get(proposal.id)
             old = {line for hunk in proposal.hunks for line in range(hunk.old_start, hunk.old_start + hunk.old_count)}
             new = {line for hunk in proposal.hunks for line in range(hunk.new_start, hunk.new_start + hunk.new_count)}
-            lines = LineNumbers(
+            lines = SelectedLines(
                 "f",
                 frozenset(line for line in old if dice.random() < 0.4),
                 frozenset(line for line in new if dice.random() < 0.4),
             )
             before = {hunk.id for hunk in proposal.hunks}
-            parts = site.service.split(proposal.id, lines, proposal.revision)
+            parts = site.service.split_hunks(proposal.id, lines, proposal.revision)
             proposal = site.service.get(proposal.id)
             assert {part.hunk.id for part in parts} <= {hunk.id for hunk in proposal.hunks}
             assert len({hunk.id for hunk in proposal.hunks}) == len(proposal.hunks) >= len(before)
@@ -89,7 +89,9 @@ NEW = "head\nalpha = 10\nbeta = 20\nextra\ntail\n"
 
 def cut(site: Bench, proposal: Proposal, *, old: Sequence[int] = (), new: Sequence[int] = ()) -> list[str]:
     """Cut, and take out what was picked; the ids of what stays chosen."""
-    parts = site.service.split(proposal.id, LineNumbers("a.py", frozenset(old), frozenset(new)), proposal.revision)
+    parts = site.service.split_hunks(
+        proposal.id, SelectedLines("a.py", frozenset(old), frozenset(new)), proposal.revision
+    )
     out = {part.hunk.id for part in parts if part.picked}
     return [hunk.id for hunk in pending(site.service.get(proposal.id)) if hunk.id not in out]
 
@@ -134,7 +136,9 @@ def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
 ) -> None:
     site = bench({"a.py": "c\na\n"})
     proposal = site.write(**{"a.py": "b"})
-    parts = site.service.split(proposal.id, LineNumbers("a.py", frozenset({0}), frozenset({0})), proposal.revision)
+    parts = site.service.split_hunks(
+        proposal.id, SelectedLines("a.py", frozenset({0}), frozenset({0})), proposal.revision
+    )
     site.service.approve(proposal.id, [part.hunk.id for part in parts if part.picked])
     assert site.read("a.py") == b"b\na\n"
     assert "\n-b\n-a\n+b\n\\ No newline" in site.service.as_unified_diff(proposal.id)
@@ -174,22 +178,26 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
 def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     with pytest.raises(ChangedSinceSeen):
-        site.service.split(proposal.id, LineNumbers("a.py", frozenset([1])), proposal.revision + 1)
+        site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1])), proposal.revision + 1)
     with pytest.raises(UnknownHunk):
-        site.service.split(proposal.id, LineNumbers("b.py", frozenset([1])), proposal.revision)
-    assert site.service.split(proposal.id, LineNumbers("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
+        site.service.split_hunks(proposal.id, SelectedLines("b.py", frozenset([1])), proposal.revision)
+    assert (
+        site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1, 2]), frozenset([1, 2, 3])), 1) == ()
+    )
     assert site.service.get(proposal.id) == proposal, "nothing had to be cut"
     site.put(**{"w.txt": "a\nb\n".encode("utf-16")})
     wide = site.edit("w.txt", ("a\nb\n", "c\nd\n"))
     with pytest.raises(UnknownHunk, match="not in UTF-8"):
-        site.service.split(wide.id, LineNumbers("w.txt", frozenset([0])), wide.revision)
+        site.service.split_hunks(wide.id, SelectedLines("w.txt", frozenset([0])), wide.revision)
 
 
 def test_picked_lines_of_new_and_deleted_files_are_written(bench: Callable[..., Bench]) -> None:
     site = bench({"gone.txt": "a\nb\nc\n"})
     name = site.write(**{"new.txt": "1\n2\n3\n", "gone.txt": None}).id
-    picked = site.service.split(name, LineNumbers("new.txt", new=frozenset({1})), 1)
-    picked += site.service.split(name, LineNumbers("gone.txt", old=frozenset({1})), site.service.get(name).revision)
+    picked = site.service.split_hunks(name, SelectedLines("new.txt", new=frozenset({1})), 1)
+    picked += site.service.split_hunks(
+        name, SelectedLines("gone.txt", old=frozenset({1})), site.service.get(name).revision
+    )
     chosen = [part.hunk.id for part in picked if part.picked]
     partly = site.service.approve(name, chosen).proposal
     assert (site.read("new.txt"), site.read("gone.txt")) == (b"2\n", b"a\nc\n")
@@ -201,7 +209,7 @@ def test_picked_lines_of_new_and_deleted_files_are_written(bench: Callable[..., 
 def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) -> None:
     site = bench({"gone.txt": "a\nb\nc\n"})
     name = site.write(**{"gone.txt": None}).id
-    parts = site.service.split(name, LineNumbers("gone.txt", old=frozenset({1})), 1)
+    parts = site.service.split_hunks(name, SelectedLines("gone.txt", old=frozenset({1})), 1)
     left = site.service.deny(name, [part.hunk.id for part in parts if part.picked]).proposal
     assert left.files[0].op is FileOperation.EDIT
     again = site.service.undo(name).proposal
@@ -213,7 +221,9 @@ def test_a_denied_line_of_a_deletion_waits_again(bench: Callable[..., Bench]) ->
 def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: Callable[..., Bench]) -> None:
     site = bench({"f": "a\nm\na\nb\nm\n"})
     proposal = site.write(f="a\nm\nx\ny\nm\n")
-    parts = site.service.split(proposal.id, LineNumbers("f", frozenset([2]), frozenset([2])), proposal.revision)
+    parts = site.service.split_hunks(
+        proposal.id, SelectedLines("f", frozenset([2]), frozenset([2])), proposal.revision
+    )
     assert len(parts) == 2
     edited = site.service.replace_result(proposal.id, "f", "x\nm\nx\ny\nm\n")
     ids = [hunk.id for hunk in edited.hunks]
@@ -227,7 +237,7 @@ def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: C
 def test_hunk_numbers_are_unique_after_a_merge(bench: Callable[..., Bench], decision: str, on_disk: bool) -> None:
     texts = b"a\nb\n", b"x\ny\n"
     site = bench(dict.fromkeys("fg", texts[on_disk]))
-    changes = [PathChange(path, Leaf(texts[0], 0o644), Leaf(texts[1], 0o644)) for path in "fg"]
+    changes = [PathChange(path, FileOrLink(texts[0], 0o644), FileOrLink(texts[1], 0o644)) for path in "fg"]
     proposal = site.service.stage_changes(changes, Origin(), "Two files", on_disk=on_disk)
 
     def numbers() -> list[int]:
@@ -235,7 +245,7 @@ def test_hunk_numbers_are_unique_after_a_merge(bench: Callable[..., Bench], deci
 
     first = []
     for revision, path in enumerate("fg", 1):
-        parts = site.service.split(proposal.id, LineNumbers(path, frozenset([0]), frozenset([0])), revision)
+        parts = site.service.split_hunks(proposal.id, SelectedLines(path, frozenset([0]), frozenset([0])), revision)
         first += [part.hunk.id for part in parts if part.picked]
     decide = getattr(site.service, decision)
     decide(proposal.id, first)
@@ -251,7 +261,7 @@ def test_no_two_hunks_have_a_number_once_all_parts_landed(bench: Callable[..., B
     site = bench({"f": "a\nb\n", "g": "a\nb\n"})
     proposal = site.write(f="x\ny\n", g="x\ny\n")
     for revision, path in enumerate("fg", 1):
-        site.service.split(proposal.id, LineNumbers(path, frozenset([0]), frozenset([0])), revision)
+        site.service.split_hunks(proposal.id, SelectedLines(path, frozenset([0]), frozenset([0])), revision)
     site.service.approve(proposal.id, [hunk.id for hunk in site.service.get(proposal.id).hunks if not hunk.old_start])
     landed = site.service.approve(proposal.id).proposal
     assert len({hunk.number for hunk in landed.hunks}) == len(landed.hunks)

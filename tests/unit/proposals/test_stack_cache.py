@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.files.filesystem import DiskFile, PosixFilesystem, file_version
+from app.proposals.files.filesystem import DiskFile, PosixFilesystem, make_file_version
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.overlay import Contents
 from app.proposals.proposal_service import ProposalService
@@ -72,7 +72,7 @@ def test_stacks_that_a_proposal_ties_together_are_looked_at_together(bench: Make
     site = bench({name: numbered(30) for name in ("a.txt", "b.txt", "c.txt")})
 
     def edit(line: int, *names: str) -> None:
-        draft = site.service.draft("session")
+        draft = site.service.new_draft("session")
         for name in names:
             draft.edit(name, [Replacement(f"line {line}\n", f"changed {line}\n")])
         site.service.stage(draft, "Edit")
@@ -142,13 +142,13 @@ def take(site: Bench, step: tuple[str, str, int], other: Bench | None) -> str:
 
 
 def move(site: Bench, name: str, target: str) -> None:
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename(name, target)
     site.service.stage(draft, "Move")
 
 
 def lengthen(site: Bench, names: Sequence[str], tail: str) -> None:
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for name in dict.fromkeys(names):
         draft.write(name, (draft.read(name).content or b"").decode() + tail)
     site.service.stage(draft, "Two")
@@ -192,12 +192,16 @@ def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypa
     contents = Contents(bench().store)
     first, second, third = (letter * 64 for letter in "abc")
     for _ in range(2):
-        contents.remember(first, b"12345")
-    contents.remember(second, b"1234")
-    assert (contents.find(first), contents.find(second)) == (b"12345", b"1234")
-    contents.remember(first, b"12345")
-    contents.remember(third, b"12")
-    assert (contents.find(first), contents.find(second), contents.find(third)) == (b"12345", None, b"12")
+        contents.cache(first, b"12345")
+    contents.cache(second, b"1234")
+    assert (contents.find_by_prefix(first), contents.find_by_prefix(second)) == (b"12345", b"1234")
+    contents.cache(first, b"12345")
+    contents.cache(third, b"12")
+    assert (contents.find_by_prefix(first), contents.find_by_prefix(second), contents.find_by_prefix(third)) == (
+        b"12345",
+        None,
+        b"12",
+    )
 
 
 def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[..., Bench]) -> None:
@@ -206,7 +210,7 @@ def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[...,
 
 
 def staged(service: ProposalService, path: str, old: str, new: str) -> str:
-    draft = service.draft("s")
+    draft = service.new_draft("s")
     draft.edit(path, [Replacement(old, new)])
     return service.stage(draft, "").id
 
@@ -223,7 +227,7 @@ def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_p
     third = staged(service, "a", "two", "2")
 
     def texts(proposal: str) -> dict[str, bytes | None]:
-        return {path: leaf.data if leaf else None for path, leaf in service.check_trees(proposal).after.items()}
+        return {path: leaf.data if leaf else None for path, leaf in service.versions_to_check(proposal).after.items()}
 
     assert texts(first) == {"a": b"1\ntwo\nthree\n"}
     assert texts(other) == {"b": b"B\n"}
@@ -236,18 +240,18 @@ def test_what_the_store_has_is_let_go_once_it_is_old(
 ) -> None:
     store = bench().store
     contents = Contents(store)
-    read = file_version(b"read and nowhere else", 0o644)
-    contents.remember(read.sha256, b"read and nowhere else")
+    read = make_file_version(b"read and nowhere else", 0o644)
+    contents.cache(read.sha256, b"read and nowhere else")
     old = [contents.add(b"%d" % number * 100_000, 0o644) for number in range(9)]
     contents.save()
     asked: list[str] = []
-    blob = store.blob
+    blob = store.read_blob
 
     def asked_blob(sha256: str) -> bytes:
         asked.append(sha256)
         return blob(sha256)
 
-    monkeypatch.setattr(store, "blob", asked_blob)
+    monkeypatch.setattr(store, "read_blob", asked_blob)
     assert [contents.get(version) for version in old] == [b"%d" % number * 100_000 for number in range(9)]
     assert not asked
     monkeypatch.setattr("app.proposals.overlay.overlay.OLD_SECONDS", -1.0)

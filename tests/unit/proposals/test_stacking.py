@@ -14,7 +14,7 @@ from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import LINK_MODE, Leaf, PathChange
+from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -26,20 +26,20 @@ Make = Callable[..., Bench]
 
 def test_a_draft_reads_what_is_pending_and_says_so(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.rename("b.txt", "d/b.txt")
     draft.delete("c.txt")
     first = site.service.stage(draft, "First")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     seen = draft.read("a.txt")
     assert seen.content == numbered(9, l2="two").encode()
     assert seen.pending == (first.id,)
     assert draft.read("b.txt").content is None
     assert draft.read("d/b.txt").content == b"b\n"
-    assert draft.paths() == ({"d/b.txt"}, {"b.txt", "c.txt"})
+    assert draft.added_and_removed_paths() == ({"d/b.txt"}, {"b.txt", "c.txt"})
     draft.write("c.txt", "back\n")
-    assert draft.paths() == ({"d/b.txt"}, {"b.txt"})
+    assert draft.added_and_removed_paths() == ({"d/b.txt"}, {"b.txt"})
     assert draft.read("c.txt").content == b"back\n"
     second = site.service.stage(draft, "Second")
     assert second.files[0].stacked_on == (first.id,)
@@ -64,7 +64,7 @@ def test_a_partly_written_stacked_proposal_shows_once_decided(bench: Make, betwe
     assert (decided.added, decided.removed) == (3, 2)
     shown = [(hunk.number, hunk.state.value, hunk.old_count, hunk.new_count) for hunk in decided.hunks]
     assert shown == [(1, "applied", 1, 1), (2, "applied", 1, 2), (3, "denied", 0, 0)]
-    (diff,) = site.service.diffs(upper.id)
+    (diff,) = site.service.file_diffs(upper.id)
     written = [diff.new[hunk.new_start : hunk.new_start + hunk.new_count] for hunk in decided.hunks]
     assert written == [("twenty",), ("x", "y"), ()]
     site.service.undo(upper.id)
@@ -231,12 +231,12 @@ def test_the_disk_has_it_already(bench: Make) -> None:
     site.service.refresh()
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert site.read("a.txt").decode() == numbered(20, l10="ten")
-    assert site.store.journal() == [], "nothing was written, and nothing can be taken back"
+    assert site.store.journal_records() == [], "nothing was written, and nothing can be taken back"
 
 
 def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Move")
@@ -324,7 +324,7 @@ def test_a_mode_that_the_user_changes_is_kept(bench: Make) -> None:
 def test_only_files_of_waiting_proposals_are_watched(bench: Make) -> None:
     site = bench({"a.txt": numbered(9), "b.txt": "b\n", "c.txt": "c\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("b.txt", "d.txt")
     site.service.stage(draft, "Move")
     assert site.service.watched_paths() == {"a.txt", "b.txt", "d.txt"}
@@ -359,7 +359,7 @@ def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) 
     }
     assert {path: [each.id for each in related_proposals(store, {path})] for path in expected} == expected
     assert [each.id for each in related_proposals(store, {"f3.txt", "d"})] == ["P3", "P4"]
-    assert [each.id for each in store.decided_on({"f3.txt"})] == [denied.id]
+    assert [each.id for each in store.decided_on_paths({"f3.txt"})] == [denied.id]
 
 
 def test_one_more_proposal_does_not_read_what_waits_elsewhere(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,13 +381,13 @@ def test_the_last_of_many_on_one_file_names_the_oldest_and_the_latest_alone(benc
     staged = [site.edit("a.txt", (f"line {line}\n", f"{line}\n")) for line in range(3, 39, 3)]
     assert staged[4].files[0].stacked_on == ("P1", "P2", "P3", "P4")
     assert staged[11].files[0].stacked_on == ("P1", "P2", "P3", "P4", "P11")
-    assert site.service.draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
+    assert site.service.new_draft("session").read("a.txt").pending == ("P1", "P2", "P3", "P4", "P12")
     site.edit("a.txt", ("36\n", "the last\n"))
     with pytest.raises(StackedProposal, match=r"P13 builds on P1, P2, P3, P4 … P12 in a\.txt; decide P1 first"):
         site.service.approve("P13")
     # What is denied in the middle goes from under those above it, although they do not name it.
     site.service.deny("P8")
-    assert site.service.diffs("P13")[0].old[20:27:3] == ("21", "line 24", "27")
+    assert site.service.file_diffs("P13")[0].old[20:27:3] == ("21", "line 24", "27")
     for number in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13):
         site.service.approve(f"P{number}")
     lines = site.read("a.txt").decode().split("\n")
@@ -398,11 +398,11 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     database = Database(tmp_path / "db")
     store = SqliteProposalStore(database, "here", ChangeSignal(tmp_path, "here"))
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)}, store=store)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "c.txt")
     site.service.stage(draft, "Move")
     before = MIGRATIONS.index(next(each for each in MIGRATIONS if "CREATE TABLE proposal_paths" in each[0]))
-    rows = database.rows("SELECT * FROM proposals")
+    rows = database.query_rows("SELECT * FROM proposals")
     database.close()
     with sqlite3.connect(tmp_path / "old") as connection:
         for statement in (statement for script in MIGRATIONS[:before] for statement in script):
@@ -419,11 +419,11 @@ def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     for name in ("a", "b"):
         site.service.deny(site.edit(f"{name}.txt", (name, name.upper())).id)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("c.txt", [Replacement("c", "C")])
     other = site.service.stage(draft, "Elsewhere", ["P2", "P1"])
     assert (other.supersedes, other.version) == ("", 1)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("a", "á")])
     answer = site.service.stage(draft, "As you said", ["P2", "P1"])
     assert (answer.supersedes, answer.version) == ("P1", 2)
@@ -433,7 +433,7 @@ def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Mak
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
     site.service.deny(first.id, [first.hunks[0].id], "Not that one.")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("b.txt", [Replacement("b", "B")])
     other = site.service.stage(draft, "Elsewhere", [first.id])
     assert [change.path for change in other.files] == ["b.txt"]
@@ -462,7 +462,7 @@ def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Mak
 
 def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "c.txt")
     proposal = site.service.stage(draft, "Move")
     (site.root / "a.txt").unlink()
@@ -472,7 +472,7 @@ def test_a_link_is_not_moved_in_the_place_of_the_file_that_was_shown(bench: Make
 
 
 def link(path: str, before: str, after: str) -> PathChange:
-    return PathChange(path, Leaf(before.encode(), LINK_MODE), Leaf(after.encode(), LINK_MODE))
+    return PathChange(path, FileOrLink(before.encode(), LINK_MODE), FileOrLink(after.encode(), LINK_MODE))
 
 
 def as_pipe(path: Path) -> None:
@@ -498,10 +498,10 @@ def as_link(path: Path, target: str) -> None:
 def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
     site = bench({"a.txt": "a\n", "move": "m\n"})
     (site.root / "link").symlink_to("a.txt")
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("a", "b")])
     draft.rename("move", "new")
-    draft.take_changes([link("link", "a.txt", "b.txt")])
+    draft.add_changes([link("link", "a.txt", "b.txt")])
     proposal = site.service.stage(draft, "Three")
     assert site.service.refresh() == [], "nothing has changed, so nothing is another"
     spoil(site.root)
@@ -513,7 +513,7 @@ def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[
 
 def test_what_happens_to_a_file_once_it_is_decided_does_not_matter_to_the_rest(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("a.txt", "A\n")
     draft.rename("b.txt", "c.txt")
     proposal = site.service.stage(draft, "Both")
@@ -540,7 +540,7 @@ def test_a_version_that_answers_one_decided_in_part_takes_over_what_waits(bench:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": "c\n"})
     first = site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": "C\n"})
     site.service.deny(first.id, ["1"])
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("b.txt", "BB\n")
     second = site.service.stage(draft, "Again", answers=(first.id,))
     assert [change.path for change in second.files] == ["b.txt", "c.txt"]

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.hunks import compare_contents, compose_lines, has_effect, hunk_header, hunk_id, raw_lines
+from app.proposals.text.hunks import (
+    apply_hunks_to_lines,
+    compare_contents,
+    has_effect,
+    hunk_header,
+    hunk_id,
+    raw_lines,
+)
 from app.proposals.values.models import Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
 
 WORDS = ["a", "b", "c", "", "  d", "e\r", "\x0c", "é", "x" * 50]
@@ -76,7 +83,7 @@ def test_any_subset_is_what_git_makes_of_it(pair: tuple[bytes, bytes], dice: ran
     base, result = pair
     hunks = compare_contents("f", base, result).hunks
     chosen = {hunk.id for hunk in hunks if dice.random() < 0.5}
-    ours = b"".join(compose_lines(raw_lines(base), raw_lines(result), hunks, chosen))
+    ours = b"".join(apply_hunks_to_lines(raw_lines(base), raw_lines(result), hunks, chosen))
     assert ours == with_git(base, result, chosen)
 
 
@@ -85,8 +92,8 @@ def test_all_hunks_are_the_result_and_none_is_the_base(pair: tuple[bytes, bytes]
     base, result = pair
     old, new = raw_lines(base), raw_lines(result)
     hunks = compare_contents("f", base, result).hunks
-    assert b"".join(compose_lines(old, new, hunks, {hunk.id for hunk in hunks})) == result
-    assert b"".join(compose_lines(old, new, hunks, set())) == base
+    assert b"".join(apply_hunks_to_lines(old, new, hunks, {hunk.id for hunk in hunks})) == result
+    assert b"".join(apply_hunks_to_lines(old, new, hunks, set())) == base
     assert len({hunk.id for hunk in hunks}) == len(hunks)
     assert [hunk.number for hunk in hunks] == list(range(1, len(hunks) + 1))
 
@@ -101,7 +108,7 @@ def pending(site: Bench, proposal: Proposal) -> list[tuple[int, str, str, tuple[
             file.old[hunk.old_start : hunk.old_start + hunk.old_count],
             file.new[hunk.new_start : hunk.new_start + hunk.new_count],
         )
-        for file in site.service.diffs(proposal.id)
+        for file in site.service.file_diffs(proposal.id)
         for hunk in file.change.hunks
         if hunk.state is HunkState.PENDING
     ]
@@ -112,7 +119,7 @@ def pending(site: Bench, proposal: Proposal) -> list[tuple[int, str, str, tuple[
 def test_what_is_left_beside_lines_like_it_is_what_was_shown(tmp_path: Path, decision: str, on_disk: bool) -> None:
     base, result = b"x\ny\nx\ny\ny\n", b"y\ny\ny\nx\n"
     site = Bench(tmp_path, {"f": result if on_disk else base})
-    change = PathChange("f", Leaf(base, 0o644), Leaf(result, 0o644))
+    change = PathChange("f", FileOrLink(base, 0o644), FileOrLink(result, 0o644))
     proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
     first, *rest = pending(site, proposal)
     getattr(site.service, decision)(proposal.id, [first[1]])
@@ -129,7 +136,7 @@ def test_what_is_left_of_a_partial_decision_is_what_was_shown(
         return
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": result if on_disk else base})
-        change = PathChange("f", Leaf(base, 0o644), Leaf(result, 0o644))
+        change = PathChange("f", FileOrLink(base, 0o644), FileOrLink(result, 0o644))
         proposal = site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "f", on_disk=on_disk)
         shown = pending(site, proposal)
         left = set(range(len(shown)))
@@ -142,8 +149,10 @@ def test_what_is_left_of_a_partial_decision_is_what_was_shown(
             proposal = site.service.get(proposal.id)
             assert pending(site, proposal) == [shown[number] for number in sorted(left)]
             (file,) = proposal.files
-            old, new = (raw_lines(site.store.blob(version.sha256)) for version in (file.base, file.result) if version)
-            assert compose_lines(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
+            old, new = (
+                raw_lines(site.store.read_blob(version.sha256)) for version in (file.base, file.result) if version
+            )
+            assert apply_hunks_to_lines(old, new, file.hunks, {hunk.id for hunk in file.hunks}) == list(new)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
@@ -158,7 +167,7 @@ def test_undo_restores_everything(files: list[tuple[bytes, bytes]], modes: list[
         for number in range(len(files)):
             (site.root / f"f{number}").chmod(modes[number])
         before = site.tree()
-        draft = site.service.draft("session")
+        draft = site.service.new_draft("session")
         for number, (_, result) in enumerate(files):
             draft.put_bytes(f"f{number}", result, [])
         if not draft.has_changes:
@@ -203,7 +212,7 @@ def test_ten_thousand_hunks() -> None:
     hunks = compare_contents("f", base, result).hunks
     assert len(hunks) == 10_000
     odd = {hunk.id for hunk in hunks if hunk.number % 2}
-    landed = b"".join(compose_lines(raw_lines(base), raw_lines(result), hunks, odd))
+    landed = b"".join(apply_hunks_to_lines(raw_lines(base), raw_lines(result), hunks, odd))
     assert landed.count(b"changed") == 5_000
     decided = [hunk.model_copy(update={"state": HunkState.APPLIED}) if hunk.id in odd else hunk for hunk in hunks]
     left = compare_contents("f", landed, result, previous=decided).hunks

@@ -110,8 +110,8 @@ def test_tolerance_keeps_kept_lines(source: tuple[list[str], int, int, list[str]
         return
     before, after = Document(data), Document(result)
     asked = {line.strip() for line in old_text}
-    for change in diff_lines(before.texts, after.texts):
-        assert {text.strip() for text in before.texts[change.old_start : change.old_end]} <= asked
+    for change in diff_lines(before.line_texts, after.line_texts):
+        assert {text.strip() for text in before.line_texts[change.old_start : change.old_end]} <= asked
 
 
 @pytest.mark.parametrize(("sloppy", "rung"), SLOPPINESS, ids=lambda value: getattr(value, "__name__", str(value)))

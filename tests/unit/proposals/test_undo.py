@@ -9,7 +9,7 @@ from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ApplyFailed, NothingToUndo, UndoConflict
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import Steps, Watched, broken
 
@@ -34,7 +34,7 @@ def test_every_kind_of_change_is_undone_byte_for_byte_after_a_restart(bench: Mak
     (site.root / "run.sh").chmod(0o755)
     (site.root / "locked.txt").chmod(0o400)
     before = site.tree()
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     for name in ("crlf.txt", "mixed.txt", "bom.txt", "wide.txt", "latin.txt", "run.sh", "locked.txt", "move.txt"):
         draft.edit(name, [Replacement("two", "2\n3")])
     draft.rename("move.txt", "deep/er/moved.txt")
@@ -75,7 +75,7 @@ def test_out_of_order_where_it_does_not_conflict(bench: Make) -> None:
 
 def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n")])
     draft.edit("b.txt", [Replacement("b", "c")])
     first = site.service.stage(draft, "Both")
@@ -98,7 +98,7 @@ def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
 )
 def test_what_stands_in_the_way(bench: Make, spoil: Callable[..., object], message: str) -> None:
     site = bench({"gone.txt": "g\n", "old.txt": "o\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.write("made.txt", "m\n")
     draft.delete("gone.txt")
     draft.rename("old.txt", "new.txt")
@@ -113,7 +113,7 @@ def test_what_stands_in_the_way(bench: Make, spoil: Callable[..., object], messa
 
 def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Move")
@@ -129,7 +129,7 @@ def test_a_rename_is_undone_with_what_the_user_wrote_into_the_file_since(bench: 
 
 def test_undoing_a_part_makes_it_pending_again(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": numbered(30)})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.edit("a.txt", [Replacement("line 2\n", "two\n"), Replacement("line 20\n", "twenty\n")])
     draft.edit("b.txt", [Replacement("line 2\n", "two\n")])
     proposal = site.service.stage(draft, "Parts")
@@ -200,11 +200,13 @@ def test_a_folder_whose_permissions_were_changed_since_stays_so(bench: Make) -> 
 def test_a_folder_that_became_a_file_has_its_permissions_when_that_is_taken_back(bench: Make) -> None:
     site = bench({"stuff/a": "a\n"})
     (site.root / "stuff").chmod(0o700)
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.delete("stuff/a")
     draft.write("stuff", "s\n")
     proposal = site.service.stage(draft, "Turn over")
-    steps = Steps(broken, lambda number: steps.names[-1:] == ["put"] and steps.names.count("put") == 1)
+    steps = Steps(
+        broken, lambda number: steps.names[-1:] == ["move_to_path"] and steps.names.count("move_to_path") == 1
+    )
     disk = Watched(PosixFilesystem(site.root, 1 << 20), steps)
     with pytest.raises(ApplyFailed, match="every file is as it was"):
         site.reopened(disk).approve(proposal.id)
@@ -256,7 +258,7 @@ def test_undo_by_hand_first_and_redo_after(bench: Make) -> None:
 
 def test_a_rename_is_one_file_with_the_same_numbers_whichever_way_it_goes(bench: Make) -> None:
     site = bench({"old.py": numbered(200), "other.py": "one\n"})
-    draft = site.service.draft("session")
+    draft = site.service.new_draft("session")
     draft.rename("old.py", "new.py")
     draft.edit("new.py", [Replacement("line 7\n", "seven\nand more\n")])
     draft.edit("other.py", [Replacement("one", "two")])
@@ -313,8 +315,8 @@ def test_a_file_does_not_come_back_where_a_folder_is(bench: Make, inside: tuple[
 
 def test_permissions_are_not_taken_back_off_a_link(bench: Make) -> None:
     site = bench({"a.sh": "a\n", "b.sh": "b\n"})
-    draft = site.service.draft("session")
-    draft.take_changes([PathChange("a.sh", Leaf(b"a\n", 0o644), Leaf(b"a\n", 0o755))])
+    draft = site.service.new_draft("session")
+    draft.add_changes([PathChange("a.sh", FileOrLink(b"a\n", 0o644), FileOrLink(b"a\n", 0o755))])
     proposal = site.service.stage(draft, "Executable")
     site.service.approve(proposal.id)
     (site.root / "a.sh").unlink()

@@ -16,7 +16,7 @@ from app.proposals.decide.patch_export import LONGEST, PatchFileContent, check_p
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import Document, decode, split_lines
+from app.proposals.text.document import Document, decode_utf8, split_lines
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import EditRefused, UnreadablePatch
 from tests.unit.proposals.applied_changes import apply_changes
@@ -150,7 +150,7 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
     assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
     assert (file.op is FileOperation.CREATE, file.op is FileOperation.DELETE) == (case.old is None, case.new is None)
     assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
-    held = PatchSet(io.StringIO(decode(text), newline="\n"))
+    held = PatchSet(io.StringIO(decode_utf8(text), newline="\n"))
     assert len(held) == 1
     assert (held.added, held.removed) == (file.added, file.removed)
 
@@ -274,7 +274,7 @@ def test_ten_thousand_hunks_come_back() -> None:
 
 @given(cases(), st.data())
 def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
-    text = decode(render_diff([case.file]))
+    text = decode_utf8(render_diff([case.file]))
     check_patch(text, [case.file])
     if not has_hunks(case.file):
         return

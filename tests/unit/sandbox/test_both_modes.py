@@ -10,7 +10,7 @@ import pytest
 
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, run_folder
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import ProbeResult, SandboxMode, SandboxRun, landlock_version
@@ -46,7 +46,7 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
     (tmp_path / "out/gone").write_text("stays")
     (tmp_path / "folder/d").symlink_to(tmp_path / "out")
     workspace_backup._write_pending({"d/gone": None}, tmp_path / "folder")
-    workspace_backup._write_pending({"d/new": Leaf(b"", 0o644)}, tmp_path / "folder")
+    workspace_backup._write_pending({"d/new": FileOrLink(b"", 0o644)}, tmp_path / "folder")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["gone"]
     assert (tmp_path / "folder/d/new").exists()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.outside_access import find_outside_access, is_below
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
@@ -122,7 +122,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
         "mkdir build/.git; echo 7 > build/.git/file; "
         "echo '*' > .gitignore; echo 6 > by-the-new-rules"
     )
-    async with sandbox.open({"pending.log": Leaf(b"waits\n", 0o644)}) as run:
+    async with sandbox.open({"pending.log": FileOrLink(b"waits\n", 0o644)}) as run:
         await printed(run, command)
         found = await run.changes()
         assert {each.path for each in found.touched} == {
@@ -132,7 +132,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
             "keep.log",
             "pending.log",
         }
-        assert run.read_change("pending.log", READ_LIMIT).after == Leaf(b"4\n", 0o644)
+        assert run.read_change("pending.log", READ_LIMIT).after == FileOrLink(b"4\n", 0o644)
         assert found.unsupported == (".pytest_cache: a cache that git does not ignore",)
         await run.write_back(found.ignored_paths)
     assert (root / "build/new/file").read_text() == "1\n" and (root / "build/new/link").readlink() == Path("file")
@@ -197,7 +197,7 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         await printed(run, script)
         found = await run.changes()
         assert [each.path for each in found.touched] == ["new/x", "there/x"]
-        assert run.read_change("new/x", READ_LIMIT).after == Leaf(b"x\n", 0o644)
+        assert run.read_change("new/x", READ_LIMIT).after == FileOrLink(b"x\n", 0o644)
         await run.write_back(found.ignored_paths)
     assert (root / "a.log/x").read_text() == "x\n" and stat.S_IMODE((root / "a.log").stat().st_mode) == 0o500
     (root / "build/noted").chmod(0o600)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from app.proposals.values.proposal_errors import WorkspaceBusy
-from app.runtime.open_workspace import OpenWorkspace, open_runtime
-from app.sandbox.captured_changes import Leaf
+from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.sandbox import Sandbox
@@ -24,10 +24,10 @@ from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
 
 PENDING = {
-    "a.txt": Leaf(b"proposed\n", 0o755),
+    "a.txt": FileOrLink(b"proposed\n", 0o755),
     "gone/in/file": None,
-    "build/new/file": Leaf(b"waits\n", 0o644),
-    "build/old": Leaf(b"changed\n", 0o644),
+    "build/new/file": FileOrLink(b"waits\n", 0o644),
+    "build/old": FileOrLink(b"changed\n", 0o644),
 }
 
 
@@ -71,7 +71,7 @@ async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, 
         found = await run.changes()
         assert [each.path for each in found.touched] == ["a.txt", "b.txt", "build/new/file"]
         change = run.read_change("a.txt", READ_LIMIT)
-        assert change.before == PENDING["a.txt"] and change.after == Leaf(b"proposed\nmore\n", 0o755)
+        assert change.before == PENDING["a.txt"] and change.after == FileOrLink(b"proposed\nmore\n", 0o755)
         assert run.read_change("build/new/file", READ_LIMIT).after is None
     assert facts(root) == before
     assert (root / "a.txt").samefile(root.parent / "other-name")
@@ -180,9 +180,9 @@ async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, san
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open({"theirs": Leaf(b"proposed\n", 0o666)}) as run:
+    async with sandbox.open({"theirs": FileOrLink(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
-        assert run.read_change("theirs", READ_LIMIT).after == Leaf(b"proposed\nmore\n", 0o666)
+        assert run.read_change("theirs", READ_LIMIT).after == FileOrLink(b"proposed\nmore\n", 0o666)
     assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_workspace() == ""
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
 
@@ -278,17 +278,17 @@ def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sand
 @pytest.fixture
 def runtime(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWorkspace]:
     monkeypatch.setenv("SIGNOFF_HOME", str(root.parent / "home"))
-    opened = open_runtime(root, {}, {})
+    opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
 
 
 async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: Path, runtime: OpenWorkspace) -> None:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open(runtime.service.draft("").pending_files()):
+    async with sandbox.open(runtime.service.new_draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []
         with pytest.raises(WorkspaceBusy, match="running directly on your files"):
@@ -300,7 +300,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
 
 
 def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: OpenWorkspace) -> None:
-    draft = runtime.service.draft("")
+    draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
     guard = workspace_backup(root, runtime.dirs.runs)

@@ -85,7 +85,7 @@ def service_of(root: Path, folder: Path) -> ProposalService:
 async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[SandboxMode]) -> str:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
     sandbox = Sandbox(Workspace(root), folder / "runs", own=(), modes=ways)
-    draft = service.draft("s")
+    draft = service.new_draft("s")
     async with sandbox.open(draft.pending_files()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
         found = await run.changes()
@@ -93,7 +93,7 @@ async def in_sandbox(service: ProposalService, root: Path, folder: Path, script:
         changes = [run.read_change(each.path, READ_LIMIT) for each in found.touched]
     if not changes:
         return ""
-    draft.take_changes(changes)
+    draft.add_changes(changes)
     return service.stage(draft, "").id
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from app.sandbox import enclosed_process as standing_module
 from app.sandbox.cache_layers import make_layers
-from app.sandbox.captured_changes import Leaf
+from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
-from app.sandbox.process import MARKER, StartFailed, shielded
+from app.sandbox.process import MARKER, StartFailed, run_shielded
 from app.sandbox.run_folders import KeptVersions
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions
@@ -192,8 +192,8 @@ async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_pat
     kept = KeptVersions(tmp_path / "kept")
     may = find_outside_access(CommandPermissions(), ())
     layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
-    layer.fill()
-    layer.replace_contents({"d/e/file": Leaf(b"waits\n", 0o644)})
+    layer.write_pending()
+    layer.replace_contents({"d/e/file": FileOrLink(b"waits\n", 0o644)})
     layer.mark_seen()
     assert layer.unseen_paths() == []
     shutil.rmtree(tmp_path / "run/upper/d/e")
@@ -207,7 +207,7 @@ async def test_an_error_goes_before_having_been_given_up() -> None:
         await go.wait()
         raise OSError("no room")
 
-    work = asyncio.ensure_future(shielded(fail()))
+    work = asyncio.ensure_future(run_shielded(fail()))
     await asyncio.sleep(0)
     work.cancel()
     await asyncio.sleep(0)

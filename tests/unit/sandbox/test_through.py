@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.captured_changes import Leaf, WriteBackReport
+from app.sandbox.captured_changes import FileOrLink, WriteBackReport
 from app.sandbox.disk_leaf import has_same_content
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.path_policy import PathPolicy
@@ -103,9 +103,9 @@ PENDING = {
     "d/gone": None,
     "e/only": None,
     "none/at/all": None,
-    "f/now-a-folder/file": Leaf(b"x", 0o644),
+    "f/now-a-folder/file": FileOrLink(b"x", 0o644),
     "f/now-a-folder": None,
-    "g": Leaf(b"a file by now", 0o644),
+    "g": FileOrLink(b"a file by now", 0o644),
     "g/gone-with-its-folder": None,
 }
 

@@ -118,10 +118,10 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), database.transaction() as connection:
         connection.execute("INSERT INTO blobs (sha256, data) VALUES ('a', x'00')")
         raise RuntimeError
-    assert database.rows("SELECT * FROM blobs") == []
+    assert database.query_rows("SELECT * FROM blobs") == []
     with database.transaction() as connection:
         connection.execute("INSERT INTO blobs (sha256, data) VALUES ('a', x'00')")
-    assert len(database.rows("SELECT * FROM blobs")) == 1
+    assert len(database.query_rows("SELECT * FROM blobs")) == 1
 
 
 def test_what_was_appended_survives_sigkill(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ base = Path({str(tmp_path)!r})
 store = SessionStore(Database(base / "signoff.db"), "/w", ChangeSignal(base / "signals", "/w"))
 record = store.create()
 for number in range(5):
-    store.append(record.id, [UserMessage(text=str(number))])
+    store.append_events(record.id, [UserMessage(text=str(number))])
 print(record.id, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -149,7 +149,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
     record = store.create(model="m")
-    stored = store.append(record.id, [UserMessage(text="a\n\ttab ☃ \x00"), UserMessage(text="")])
+    stored = store.append_events(record.id, [UserMessage(text="a\n\ttab ☃ \x00"), UserMessage(text="")])
     assert [event.id for event in stored] == sorted(event.id for event in stored) and stored[0].time > 0
     assert store.events(record.id) == stored
     assert store.events(record.id, after=stored[0].id) == stored[1:]
@@ -158,7 +158,7 @@ def test_events_come_back_as_they_went_in(store: SessionStore) -> None:
 
 def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) -> None:
     record = store.create()
-    store.append(record.id, [UserMessage(text="hello")])
+    store.append_events(record.id, [UserMessage(text="hello")])
     assert store.get(record.id[:4]).id == record.id
     for wrong in ("", "%", "zzzz", "_" * 8):
         with pytest.raises(StorageError, match="There is no session"):
@@ -167,9 +167,11 @@ def test_sessions_are_found_by_the_beginning_of_their_id(store: SessionStore) ->
 
 def test_a_session_is_listed_with_the_model_that_answered_last(store: SessionStore) -> None:
     record = store.create(model="a slip")
-    store.append(record.id, [UserMessage(text="hello")])
+    store.append_events(record.id, [UserMessage(text="hello")])
     assert store.get(record.id).model == "a slip"
-    store.append(record.id, [AssistantMessage(text="hi", model="large"), AssistantMessage(text="so", model="small")])
+    store.append_events(
+        record.id, [AssistantMessage(text="hi", model="large"), AssistantMessage(text="so", model="small")]
+    )
     assert [one.model for one in store.all()] == ["small"]
 
 
@@ -182,16 +184,16 @@ def test_a_beginning_that_several_sessions_share_names_none(store: SessionStore)
 
 def test_what_is_queued_stays_with_the_original(store: SessionStore) -> None:
     record = store.create()
-    store.append(record.id, [UserMessage(text="one"), MessageQueued(text="two")])
+    store.append_events(record.id, [UserMessage(text="one"), MessageQueued(text="two")])
     assert [event.type for event in store.events(store.fork(record.id).id)] == ["user_message"]
     assert len(store.events(record.id)) == 2
 
 
 def test_a_fork_goes_its_own_way(store: SessionStore) -> None:
     record = store.create()
-    first, second = store.append(record.id, [UserMessage(text="one"), UserMessage(text="two")])
+    first, second = store.append_events(record.id, [UserMessage(text="one"), UserMessage(text="two")])
     fork = store.fork(record.id, upto=first.id)
-    store.append(fork.id, [UserMessage(text="three")])
+    store.append_events(fork.id, [UserMessage(text="three")])
     texts = [event.text for event in store.events(fork.id) if isinstance(event, UserMessage)]
     assert texts == ["one", "three"]
     assert store.events(record.id) == [first, second]
@@ -199,7 +201,7 @@ def test_a_fork_goes_its_own_way(store: SessionStore) -> None:
 
 def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
     record = store.create()
-    store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no")])
+    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no")])
     store.delete([record.id])
     assert store.all() == []
     assert [one.decided.feedback for one in store.decisions()] == ["no"]
@@ -217,10 +219,12 @@ def test_settings_are_kept_by_workspace(store: SessionStore, tmp_path: Path) -> 
 
 def test_a_fork_compacts_and_prunes_its_own_events(store: SessionStore) -> None:
     record = store.create()
-    said = store.append(record.id, [UserMessage(text="one"), UserMessage(text="two"), UserMessage(text="three")])
+    said = store.append_events(
+        record.id, [UserMessage(text="one"), UserMessage(text="two"), UserMessage(text="three")]
+    )
     results = (said[0].id, said[1].id)
-    store.append(record.id, [Compacted(upto=said[1].id, summary="so far", method="summary")])
-    store.append(record.id, [Pruned(results=results)])
+    store.append_events(record.id, [Compacted(upto=said[1].id, summary="so far", method="summary")])
+    store.append_events(record.id, [Pruned(results=results)])
     fork = store.fork(record.id)
     one, two, _, compacted, pruned = store.events(fork.id)
     assert isinstance(compacted, Compacted) and compacted.upto == two.id
@@ -237,8 +241,8 @@ def test_an_older_database_is_brought_up_to_date(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version=1")
     connection.close()
     database = Database(path)
-    assert database.rows("SELECT sha256, data FROM blobs") == [("a", b"\x00")]
-    assert database.rows("PRAGMA user_version") == [(len(MIGRATIONS),)]
+    assert database.query_rows("SELECT sha256, data FROM blobs") == [("a", b"\x00")]
+    assert database.query_rows("PRAGMA user_version") == [(len(MIGRATIONS),)]
 
 
 @pytest.mark.parametrize("body", ["{", '{"written": "by a later version"}', "null"])
@@ -246,7 +250,7 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
     database = store._database
     proposals = SqliteProposalStore(database, "/w", ChangeSignal(tmp_path / "signals", "/w"))
     record = store.create()
-    store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED)])
+    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED)])
     with database.transaction() as connection:
         connection.execute("INSERT INTO proposals VALUES ('/w', 1, '', 'pending', 1, 0, ?)", (body,))
         connection.execute("INSERT INTO proposals VALUES ('/w', 2, '', 'denied', 0, 0, ?)", (body,))
@@ -257,7 +261,7 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
         lambda: proposals.proposal("P1"),
         proposals.proposals,
         proposals.recent,
-        proposals.journal,
+        proposals.journal_records,
         store.decisions,
         lambda: store.events(record.id),
     ):
@@ -287,13 +291,13 @@ def test_what_is_committed_is_flushed_to_the_disk_itself(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(sqlite3, "connect", elsewhere)
     database = Database(tmp_path / "signoff.db")
-    assert database.rows("PRAGMA synchronous") == [(full,)]
-    assert database.rows("PRAGMA journal_mode") == [("wal",)]
+    assert database.query_rows("PRAGMA synchronous") == [(full,)]
+    assert database.query_rows("PRAGMA journal_mode") == [("wal",)]
 
 
 def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> None:
     record = store.create()
-    said = store.append(record.id, [ProposalDecided(proposal="P1", decision=Decision.APPROVED)])
+    said = store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.APPROVED)])
     fork = store.fork(record.id)
     assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
     assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]
@@ -301,11 +305,11 @@ def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> 
 
 def test_a_fork_is_told_of_a_rebase_of_what_it_remembers(store: SessionStore) -> None:
     record, stranger = store.create(), store.create()
-    store.append(record.id, [ProposalStaged(proposal="P1", summary="Edit", files=(), calls=())])
+    store.append_events(record.id, [ProposalStaged(proposal="P1", summary="Edit", files=(), calls=())])
     fork = store.fork(record.id)
-    store.append(record.id, [ProposalChanged(proposal="P1", state="pending")])
+    store.append_events(record.id, [ProposalChanged(proposal="P1", state="pending")])
     assert [event.type for event in store.events(fork.id)] == ["proposal_staged", "proposal_changed"]
-    store.append(fork.id, [ProposalChanged(proposal="P1", state="stale", reason="It no longer fits.")])
+    store.append_events(fork.id, [ProposalChanged(proposal="P1", state="stale", reason="It no longer fits.")])
     assert [event.type for event in store.events(record.id)].count("proposal_changed") == 2
     assert store.events(stranger.id) == []
     assert [event.type for event in store.events(store.fork(fork.id).id)].count("proposal_changed") == 2
@@ -356,7 +360,7 @@ def test_events_are_read_as_stored(simulated: Simulation, tmp_path_factory: pyte
     try:
         store = SessionStore(database, "/w", ChangeSignal(folder / "signals", "/w"))
         session = store.create().id
-        stored = store.append(session, log)
+        stored = store.append_events(session, log)
         read = store.events(session)
     finally:
         database.close()
@@ -375,7 +379,7 @@ def test_events_are_read_as_stored(simulated: Simulation, tmp_path_factory: pyte
 def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -> None:
     turn: list[Event] = [TurnStarted(cause="message"), UserMessage(text="one"), TurnEnded(stopped="answer")]
     record = store.create()
-    stored = store.append(record.id, turn * 1_000)
+    stored = store.append_events(record.id, turn * 1_000)
     tracemalloc.start()
     try:
         read = store.events(record.id)
@@ -431,7 +435,7 @@ def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> N
         subprocess.run([sys.executable, "-c", program, str(path), key], check=True, cwd=Path(__file__).parents[3])
         keys.add((key,))
         for database in (first, second):
-            assert set(database.rows("SELECT key FROM settings")) == keys
+            assert set(database.query_rows("SELECT key FROM settings")) == keys
     first.close()
     second.close()
 
@@ -452,14 +456,14 @@ def test_a_title_is_the_first_real_message(store: SessionStore, said: list[str],
     record = store.create()
     messages = [UserMessage(text=text) for text in said]
     for batch in [messages] if together else [[message] for message in messages]:
-        store.append(record.id, batch)
+        store.append_events(record.id, batch)
     assert store.get(record.id).title == title
 
 
 def test_the_users_own_title_stays(store: SessionStore) -> None:
     record = store.create()
     store.rename(record.id, "auth")
-    store.append(record.id, [UserMessage(text="a message that would be a good title")])
+    store.append_events(record.id, [UserMessage(text="a message that would be a good title")])
     assert store.get(record.id).title == "auth"
 
 
@@ -477,7 +481,7 @@ def file(after: bytes) -> CapturedFile:
 
 def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEdits) -> None:
     assert captured.capture(TURN, [file(b"b")]) == "P1"
-    known = captured.turn("claude", "s", "p")
+    known = captured.latest_turn("claude", "s", "p")
     assert known is not None and known.proposal == "P1"
     assert captured.capture(known, [file(b"c")], captured.files("P1")) == "P1"
     assert captured.files("P1") == [file(b"c")]

@@ -13,7 +13,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.pruning import PruneReport, prune
+from app.storage.pruning import PruneReport, prune_workspace
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import FRESH_SECONDS, SqliteProposalStore
 from app.workspace.paths import Workspace
@@ -38,7 +38,7 @@ class Bench:
         self.service = ProposalService(Workspace(self.root), self.store, base / f"{name}.lock")
 
     def stage(self, path: str, content: str, session: str = "") -> str:
-        draft = self.service.draft(session)
+        draft = self.service.new_draft(session)
         draft.write(path, content)
         return self.service.stage(draft, "summary").id
 
@@ -46,14 +46,14 @@ class Bench:
         """Prune as if every content had been put long ago."""
         with self.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = added - ?", (2 * FRESH_SECONDS,))
-        return prune(self.database, self.name, time.time() - age)
+        return prune_workspace(self.database, self.name, time.time() - age)
 
     def size(self) -> int:
         """Bytes on disk, the write-ahead log included."""
         return sum(file.stat().st_size for file in self.database.path.parent.glob("signoff.db*"))
 
     def contents(self) -> int:
-        return len(self.database.rows("SELECT 1 FROM blobs"))
+        return len(self.database.query_rows("SELECT 1 FROM blobs"))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_what_was_denied_goes_with_its_contents_and_gives_its_space_back(bench: 
 
 def test_a_session_that_is_pinned_stays_until_it_is_not(bench: Bench) -> None:
     record = bench.sessions.create()
-    bench.sessions.append(record.id, [UserMessage(text="remember this")])
+    bench.sessions.append_events(record.id, [UserMessage(text="remember this")])
     bench.sessions.pin(record.id, True)
     assert bench.sessions.get(record.id).pinned
     assert bench.prune().sessions == 0
@@ -93,7 +93,7 @@ def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
 
 def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> None:
     record = bench.sessions.create()
-    bench.sessions.append(record.id, [UserMessage(text="hello")])
+    bench.sessions.append_events(record.id, [UserMessage(text="hello")])
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n", record.id)
     bench.service.approve(proposal)
@@ -111,8 +111,8 @@ def test_what_belongs_to_a_session_that_is_still_used_stays_however_old(bench: B
     proposal = bench.stage("a", "new\n", record.id)
     bench.service.approve(proposal)
     moment = time.time()
-    bench.sessions.append(record.id, [UserMessage(text="hello")])
-    done = prune(bench.database, bench.name, moment)
+    bench.sessions.append_events(record.id, [UserMessage(text="hello")])
+    done = prune_workspace(bench.database, bench.name, moment)
     assert (done.sessions, done.proposals) == (0, 0)
     bench.service.undo(proposal)
     assert (bench.root / "a").read_text() == "old\n"
@@ -122,11 +122,11 @@ def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench,
     other = Bench(tmp_path, "other")
     kept = other.stage("b", "theirs\n")
     (fresh,) = bench.store.put_blobs([b"about to be staged"])
-    prune(bench.database, bench.name, time.time() + 1)
-    assert bench.store.blob(fresh) == b"about to be staged"
+    prune_workspace(bench.database, bench.name, time.time() + 1)
+    assert bench.store.read_blob(fresh) == b"about to be staged"
     bench.prune()
     with pytest.raises(KeyError):
-        bench.store.blob(fresh)
+        bench.store.read_blob(fresh)
     other.service.approve(kept)
     assert (other.root / "b").read_text() == "theirs\n"
 
@@ -134,7 +134,7 @@ def test_contents_of_another_workspace_and_those_put_just_now_stay(bench: Bench,
 def test_what_an_unfinished_apply_needs_stays(bench: Bench) -> None:
     (bench.root / "a").write_text("old\n")
     (bench.root / "b").write_text("old\n")
-    draft = bench.service.draft("")
+    draft = bench.service.new_draft("")
     draft.write("a", "new\n")
     draft.write("b", "new\n")
     proposal = bench.service.stage(draft, "summary").id
@@ -157,15 +157,15 @@ def test_putting_an_old_content_again_keeps_it(bench: Bench) -> None:
     with bench.database.transaction() as connection:
         connection.execute("UPDATE blobs SET added = 0")
     bench.store.put_blobs([b"again"])
-    prune(bench.database, bench.name, time.time() + 1)
-    assert bench.store.blob(name) == b"again"
+    prune_workspace(bench.database, bench.name, time.time() + 1)
+    assert bench.store.read_blob(name) == b"again"
 
 
 def test_what_is_said_in_a_session_that_was_pruned_while_it_was_open_is_kept(bench: Bench) -> None:
     record = bench.sessions.create()
-    bench.sessions.append(record.id, [UserMessage(text="before")])
+    bench.sessions.append_events(record.id, [UserMessage(text="before")])
     assert bench.prune().sessions == 1
-    bench.sessions.append(record.id, [UserMessage(text="after")])
+    bench.sessions.append_events(record.id, [UserMessage(text="after")])
     assert [found.id for found in bench.sessions.all()] == [record.id]
     assert [event.text for event in bench.sessions.events(record.id) if isinstance(event, UserMessage)] == ["after"]
 
@@ -174,9 +174,9 @@ def test_the_bytes_of_an_image_stay_as_long_as_a_message_names_them(bench: Bench
     said, gone = png(1, 1), png(2, 2)
     bench.store.put_blobs([said, gone])
     session = bench.sessions.create().id
-    bench.sessions.append(session, [UserMessage(text="look", images=(Image.from_bytes("shot.png", said),))])
+    bench.sessions.append_events(session, [UserMessage(text="look", images=(Image.from_bytes("shot.png", said),))])
     assert bench.prune(age=10**6).contents == 1
-    assert bench.store.blob(Image.from_bytes("", said).sha256) == said
+    assert bench.store.read_blob(Image.from_bytes("", said).sha256) == said
     fork = bench.sessions.fork(session)
     bench.sessions.delete([session])
     assert bench.prune(age=10**6).contents == 0

@@ -43,7 +43,7 @@ def entries(bench: Bench) -> list[DecisionRecordEntry]:
 def wrong(bench: Bench) -> list[str]:
     """What verification names, beside entries."""
     verified = RecordStore(bench.database, bench.name).verify()
-    return [*RecordCheck(bench.database, bench.name, verified).differences()]
+    return [*RecordCheck(bench.database, bench.name, verified).find_differences()]
 
 
 def lines(**changed: str) -> str:
@@ -75,7 +75,7 @@ def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None
 
 def test_new_and_deleted_files_undo_and_redo_are_recorded(bench: Bench) -> None:
     (bench.root / "old.txt").write_text("old\n")
-    draft = bench.service.draft("")
+    draft = bench.service.new_draft("")
     draft.write("new.txt", "new\n")
     draft.delete("old.txt")
     name = bench.service.stage(draft, "summary").id
@@ -119,7 +119,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = bench.service.deny(name, None, f"no {number}", [comment])
         words = decision_event(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
         bench.sessions.record_decision(words)
-    bench.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    bench.database.query_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     bench.database.close()
     return bench.database.path
 
@@ -132,7 +132,7 @@ def fifty(recorded: Path, tmp_path: Path) -> Bench:
 
 
 def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
-    found = bench.database.rows("SELECT number, body, sha256 FROM record ORDER BY number")
+    found = bench.database.query_rows("SELECT number, body, sha256 FROM record ORDER BY number")
     return cast(list[tuple[int, bytes, str]], found)
 
 
@@ -147,7 +147,7 @@ def verify(path: Path, name: str) -> ChainVerification:
 def test_every_flipped_byte_of_an_entry_is_named(fifty: Bench) -> None:
     written = rows(fifty)
     assert [number for number, _, _ in written] == [*range(1, 101)] and len(entries(fifty)) == 50
-    fifty.database.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    fifty.database.query_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     fifty.database.close()
     sound = fifty.database.path.read_bytes()
     # The hash stands before the bytes; in the entry that follows it stands by itself.
@@ -260,7 +260,7 @@ def test_entries_of_an_earlier_version_stand_and_new_ones_follow_them(version: i
 
 
 def test_what_a_command_has_written_besides_is_in_the_record_and_above_the_diff(bench: Bench) -> None:
-    draft = bench.service.draft("")
+    draft = bench.service.new_draft("")
     draft.write("a.txt", "a\n")
     draft.ignored.append(IgnoredPath("node_modules/", 312))
     proposal = bench.service.stage(draft, "summary")

@@ -24,7 +24,7 @@ from app.proposals.values.decision_facts import FileStat, LineComment
 from app.storage import session_search
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
-from app.storage.pruning import prune
+from app.storage.pruning import prune_workspace
 from app.storage.session_search import SessionSearch
 from app.storage.session_store import SessionStore
 from app.storage.storage_errors import StorageError
@@ -40,7 +40,7 @@ class Bench:
 
     def say(self, *events: Event) -> str:
         record = self.store.create()
-        self.store.append(record.id, events)
+        self.store.append_events(record.id, events)
         return record.id
 
     def found(self, words: str) -> list[tuple[str, str]]:
@@ -50,7 +50,7 @@ class Bench:
         """How many different words the index knows."""
         with self.database.transaction() as connection:
             connection.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.words USING fts5vocab(main, search, row)")
-        return len(self.database.rows("SELECT term FROM words"))
+        return len(self.database.query_rows("SELECT term FROM words"))
 
 
 @pytest.fixture
@@ -173,11 +173,11 @@ def test_nothing_of_a_session_that_is_gone_stays_in_the_index(bench: Bench, how:
     bench.search.update_index()
     assert bench.words_kept() > 20
     # What is not yet in the index is none of its business.
-    bench.store.append(session, [UserMessage(text="said later")])
+    bench.store.append_events(session, [UserMessage(text="said later")])
     if how == "deleted":
         bench.store.delete([session])
     else:
-        prune(bench.database, "/w", 2e10)
+        prune_workspace(bench.database, "/w", 2e10)
     assert bench.words_kept() == 0
     bench.say(UserMessage(text="said anew"))
     assert bench.found("said") == [("you", "said anew")]

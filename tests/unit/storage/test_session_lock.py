@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.storage.change_signals import ChangeSignal, ChangeWatch
-from app.storage.session_lock import SessionLock, is_open
+from app.storage.session_lock import SessionLock, is_session_open
 from app.storage.storage_errors import StorageError
 
 
@@ -17,10 +17,10 @@ def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "session.lock"
     one, other = SessionLock(path), SessionLock(path)
     assert one.acquire() and one.acquire() and not other.acquire()
-    assert (one.is_held, other.is_held, is_open(path)) == (True, False, True)
+    assert (one.is_held, other.is_held, is_session_open(path)) == (True, False, True)
     one.release()
     one.release()
-    assert not path.exists() and not is_open(path)
+    assert not path.exists() and not is_session_open(path)
     assert other.acquire()
 
 
@@ -58,7 +58,7 @@ def test_a_childs_descriptor_does_not_hold_the_lock(tmp_path: Path, monkeypatch:
         # Also where the folder does not let the file go.
         monkeypatch.setattr(Path, "unlink", stays)
         lock.release()
-        assert not is_open(path)
+        assert not is_session_open(path)
         assert SessionLock(path).acquire()
     finally:
         os.close(going)

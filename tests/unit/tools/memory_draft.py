@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.patch.parts import named_paths
+from app.proposals.patch.parts import created_paths
 from app.proposals.patch.patching import scan_patch
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
-from app.sandbox.captured_changes import IgnoredPath, Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, Tool, ToolContext, ToolOutput
-from app.tools.tool_registry import ToolSet, standard_tools
+from app.tools.tool_registry import ToolSet, make_standard_tools
 from app.workspace.paths import Workspace
 
 
@@ -70,7 +70,7 @@ class MemoryDraft:
             return File(None, "")
         return File(content, _hash(content))
 
-    def paths(self) -> tuple[set[str], set[str]]:
+    def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
         added = {
             path
             for path, content in self.held.items()
@@ -78,7 +78,7 @@ class MemoryDraft:
         }
         return added, {path for path, content in self.held.items() if content is None}
 
-    def touched(self) -> set[str]:
+    def touched_paths(self) -> set[str]:
         return {path for path, content in self.held.items() if content is not None}
 
     def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> Report:
@@ -105,21 +105,21 @@ class MemoryDraft:
         self.held[path] = None
         return Report((Stat(new_path, "rename", 0, 0),))
 
-    def pending_files(self) -> dict[str, Leaf | None]:
-        return {path: None if data is None else Leaf(data, 0o644) for path, data in self.held.items()}
+    def pending_files(self) -> dict[str, FileOrLink | None]:
+        return {path: None if data is None else FileOrLink(data, 0o644) for path, data in self.held.items()}
 
-    def take_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> Report:
+    def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> Report:
         for change in changes:
             self.held[change.path] = None if change.after is None else change.after.data
         return Report(tuple(Stat(change.path, "edit", 1, 1) for change in changes))
 
-    def undo_take(self) -> None:
+    def undo_add_changes(self) -> None:
         self.held = {}
 
     def read_patch(self, text: str) -> ReadPatch:
-        return ReadPatch(text, named_paths(scan_patch(text)))
+        return ReadPatch(text, created_paths(scan_patch(text)))
 
-    def patch(self, patch: ReadPatch) -> Report:
+    def apply_patch(self, patch: ReadPatch) -> Report:
         self.patches.append(patch.text)
         return Report((Stat("a.py", "edit", 1, 0),), "a.py: found by spacing at line 3")
 
@@ -151,7 +151,7 @@ class Bench:
         self.shared.mkdir(exist_ok=True)
         permissions = CommandPermissions((str(self.shared),))
         self.sandbox = Sandbox(self.workspace, state, own=(), permissions=permissions, modes=self.modes)
-        self.tools = standard_tools(lambda: self.sandbox)
+        self.tools = make_standard_tools(lambda: self.sandbox)
 
     @property
     def shared(self) -> Path:
@@ -178,7 +178,7 @@ class Bench:
         """What a model's call comes to, from raw arguments on."""
         tool: Tool | None = self.tools.get(tool_name)
         assert tool is not None
-        return await tool.run(self.tools.parse(tool_name, arguments), self.context)
+        return await tool.run(self.tools.parse_arguments(tool_name, arguments), self.context)
 
 
 def _hash(content: bytes | None) -> str:
@@ -188,4 +188,4 @@ def _hash(content: bytes | None) -> str:
 def nowhere() -> ToolSet:
     """The tools, for what can be said of them without a workspace."""
     here = Workspace(Path(__file__).parent)
-    return standard_tools(lambda: Sandbox(here, here.root, own=()))
+    return make_standard_tools(lambda: Sandbox(here, here.root, own=()))

@@ -18,7 +18,7 @@ from app.sandbox.process import MARKER
 from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.base.contract import ConfirmationAnswer
 from app.tools.command import command_outcome
-from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainText, without_overwritten
+from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
@@ -43,7 +43,7 @@ SEQUENCES = [
 def test_terminal_sequences_are_left_out_wherever_the_output_is_cut(sequence: bytes) -> None:
     data = b"before" + sequence + b"after"
     for cut in range(len(data) + 1):
-        plain = PlainText()
+        plain = PlainTextDecoder()
         text = plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True)
         assert text == "beforeafter", cut
 
@@ -51,20 +51,20 @@ def test_terminal_sequences_are_left_out_wherever_the_output_is_cut(sequence: by
 def test_characters_survive_being_cut() -> None:
     data = "naïve 漢字 🙂".encode()
     for cut in range(len(data) + 1):
-        plain = PlainText()
+        plain = PlainTextDecoder()
         assert plain.feed(data[:cut]) + plain.feed(data[cut:]) + plain.feed(b"", final=True) == data.decode()
 
 
 def test_an_unfinished_sequence_holds_back_only_so_much() -> None:
-    plain = PlainText()
+    plain = PlainTextDecoder()
     text = plain.feed(b"\x1b]0;" + b"x" * 2000)
     assert len(text) > 1000
 
 
 def test_hostile_output_takes_linear_time() -> None:
     for piece in (b"\x1b]", b"\xc2\x90", b"\x1b[", b"\x1bP\x1b", b"\r"):
-        plain = PlainText()
-        without_overwritten(plain.feed(piece * 200_000))
+        plain = PlainTextDecoder()
+        remove_overwritten(plain.feed(piece * 200_000))
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=40), max_size=20), st.integers(0, 20), st.integers(0, 20))
@@ -93,7 +93,7 @@ def test_head_and_tail_are_kept_and_the_rest_is_counted(pieces: list[str], head:
     ],
 )
 def test_lines_that_were_written_over_are_gone(text: str, expected: str) -> None:
-    assert without_overwritten(text) == expected
+    assert remove_overwritten(text) == expected
 
 
 async def test_live_output_is_joined_and_complete() -> None:
@@ -130,7 +130,7 @@ def test_a_flood_is_shown_by_its_end() -> None:
 def test_a_flood_in_pieces_takes_no_memory_while_the_screen_is_late() -> None:
     async def flood() -> tuple[list[str], int]:
         sent: list[str] = []
-        plain, kept, live = PlainText(), HeadAndTail(), LiveOutput(sent.append)
+        plain, kept, live = PlainTextDecoder(), HeadAndTail(), LiveOutput(sent.append)
         piece = b"a line of a flood\n" * 3_600
         tracemalloc.start()
         for _ in range(500):
@@ -261,7 +261,7 @@ async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path
 
 
 async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(allowed: Bench) -> None:
-    entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.take_changes
+    entered, leave, left, take = threading.Event(), threading.Event(), threading.Event(), allowed.draft.add_changes
 
     def slow(changes: Sequence[PathChange], recipe: object) -> Report:
         entered.set()
@@ -270,7 +270,7 @@ async def test_a_call_that_is_given_up_takes_back_what_it_was_about_to_stage(all
         left.set()
         return report
 
-    allowed.draft.take_changes = slow
+    allowed.draft.add_changes = slow
     call = asyncio.create_task(allowed.call("run_command", command="echo 1 > a"))
     await asyncio.to_thread(entered.wait, 10)
     call.cancel()

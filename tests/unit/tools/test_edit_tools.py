@@ -19,7 +19,7 @@ def put(bench: Bench, path: str, text: str) -> None:
 
 
 def disk(bench: Bench) -> dict[str, str]:
-    return {path: (bench.workspace.root / path).read_text() for path in bench.workspace.files()}
+    return {path: (bench.workspace.root / path).read_text() for path in bench.workspace.walk_files()}
 
 
 async def test_an_edit_is_staged_and_says_so(bench: Bench) -> None:
@@ -117,7 +117,7 @@ async def test_a_token_in_a_file_of_settings_is_found_before_the_edit(bench: Ben
 
 async def test_a_patch_over_very_many_files_is_told_in_short(bench: Bench) -> None:
     files = tuple(Stat(f"f{number}", "edit", 1, 0) for number in range(500))
-    bench.draft.patch = lambda patch: Report(files, "note " * 5000)
+    bench.draft.apply_patch = lambda patch: Report(files, "note " * 5000)
     output = await bench.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n")
     told = json.loads(output.text)
     assert (len(told["files"]), told["more_files"]) == (50, 450)

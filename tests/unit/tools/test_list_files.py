@@ -9,7 +9,7 @@ import pytest
 
 from app.tools.base.contract import ToolError
 from app.tools.search import list_files, search_text
-from app.tools.search.list_files import path_matcher
+from app.tools.search.list_files import compile_path_matcher
 from app.tools.search.search_text import BATCH_FILES
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -64,7 +64,7 @@ async def test_pending_edits_add_and_remove(bench: Bench) -> None:
 class EndlessWorkspace(Workspace):
     """Has another file for whoever asks for one more; as slow a disk as there are, after more than one batch."""
 
-    def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    def walk_files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         for number in count():
             if number > 2 * BATCH_FILES:
                 time.sleep(0.001)
@@ -149,10 +149,10 @@ async def test_says_when_there_is_nothing(bench: Bench) -> None:
     ],
 )
 def test_patterns(pattern: str, path: str, expected: bool) -> None:
-    assert path_matcher(pattern)(path) is expected
+    assert compile_path_matcher(pattern)(path) is expected
 
 
 @pytest.mark.parametrize("pattern", ["", "   ", "{a,b}" * 10, "/"])
 def test_senseless_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ToolError):
-        path_matcher(pattern)
+        compile_path_matcher(pattern)

@@ -16,7 +16,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused, NothingStaged
-from app.sandbox.captured_changes import Leaf, PathChange
+from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
@@ -33,7 +33,7 @@ def service(tmp_path: Path) -> ProposalService:
 
 @pytest.fixture
 def draft(service: ProposalService) -> Draft:
-    return service.draft("s1")
+    return service.new_draft("s1")
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: P
         "new/c.py",
         "src/a.py",
     ]
-    assert sorted(bench.workspace.files()) == ["d.py", "new/c.py", "src/a.py"]
+    assert sorted(bench.workspace.walk_files()) == ["d.py", "new/c.py", "src/a.py"]
 
 
 async def test_a_folder_is_told_from_a_file_that_is_missing(bench: Bench) -> None:
@@ -97,7 +97,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
     path = bench.workspace.root / "large.js"
     path.write_text("x" * MAX_BYTES + "yz\n")
     if pending:
-        before, after = (Leaf(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
+        before, after = (FileOrLink(data, 0o644) for data in (path.read_bytes(), b"y" * (MAX_BYTES + 9)))
         service.stage_changes([PathChange("large.js", before, after)], Origin(kind=OriginKind.PATCH), "")
     # Not `os.read` itself: a finalizer of another test that runs meanwhile may start a process, which reads.
     unreadable = SimpleNamespace(**{**vars(os), "read": lambda *_: pytest.fail("it was read")})
@@ -139,7 +139,7 @@ async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[s
     for path in ("a.py", "b.py"):
         (root / path).write_text("one\ntwo\n")
     service = ProposalService(workspace, store, tmp_path / "lock")
-    bench = Bench(workspace, service.draft("s1"))
+    bench = Bench(workspace, service.new_draft("s1"))
     for step, path, text, start in steps:
         match step:
             case "write":
@@ -148,13 +148,13 @@ async def test_what_is_read_is_what_is_there(tmp_path: Path, steps: list[tuple[s
                 (root / "other").write_bytes(text.encode())
                 (root / "other").replace(root / path)
             case "stage":
-                draft = service.draft("s1")
+                draft = service.new_draft("s1")
                 with suppress(EditRefused, NothingStaged):
                     draft.write(path, text)
                     service.stage(draft, "")
         os.utime(root / path, (1, 1))
-        bench.draft = service.draft("s1")
-        fresh = Bench(workspace, ProposalService(workspace, store, tmp_path / "lock").draft("s1"))
+        bench.draft = service.new_draft("s1")
+        fresh = Bench(workspace, ProposalService(workspace, store, tmp_path / "lock").new_draft("s1"))
         found = [await outcome(one, path=path, start_line=start) for one in (bench, fresh)]
         assert found[0] == found[1]
 
@@ -204,7 +204,7 @@ async def test_search_sees_pending_edits_only(bench: Bench, service: ProposalSer
     assert "src/a.py" in found and "new.py" in found
     assert "src/a.py" not in (await bench.call("search_text", pattern="two")).text
     service.stage(draft, "German")
-    later = Bench(bench.workspace, service.draft("s2"))
+    later = Bench(bench.workspace, service.new_draft("s2"))
     assert "new.py" in (await later.call("search_text", pattern="zwei")).text
     await later.call("rename_file", path="new.py", new_path="neu.py")
     renamed = (await later.call("search_text", pattern="zwei")).text
@@ -275,7 +275,7 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(f"KEY={TOKEN}\n{SALT}\n")
     workspace = Workspace(root)
-    draft = ProposalService(workspace, MemoryStore(), tmp_path / "lock").draft("s1")
+    draft = ProposalService(workspace, MemoryStore(), tmp_path / "lock").new_draft("s1")
     unwilling = Bench(workspace, draft)
     try:
         said = (await unwilling.call("apply_patch", patch=patch)).text
@@ -326,18 +326,18 @@ async def test_a_secret_that_only_a_proposal_of_the_users_has_is_asked_for(
     tmp_path: Path, path: str, patch: str, name: str, arguments: dict[str, object]
 ) -> None:
     service, workspace = staged(tmp_path, path, patch)
-    bench = Bench(workspace, service.draft("s1"))
+    bench = Bench(workspace, service.new_draft("s1"))
     with pytest.raises(CallRejected) as caught:
         await bench.call(name, path=path, **arguments)
     assert TOKEN not in str(caught.value)
     assert [asked.detail for asked in bench.asked] == [path]
-    assert not service.draft("s1").has_changes
+    assert not service.new_draft("s1").has_changes
 
 
 @pytest.mark.parametrize(("path", "patch"), STAGED.items())
 async def test_a_search_of_all_leaves_out_and_names_a_pending_secret(tmp_path: Path, path: str, patch: str) -> None:
     service, workspace = staged(tmp_path, path, patch)
-    found = (await Bench(workspace, service.draft("s1")).call("search_text", pattern=TOKEN)).text
+    found = (await Bench(workspace, service.new_draft("s1")).call("search_text", pattern=TOKEN)).text
     assert "no line matches" in found.lower() and path in found
 
 
@@ -345,15 +345,15 @@ async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
-    await Bench(workspace, draft := service.draft("s1")).call("write_file", path=".env", content="KEY=\n")
+    await Bench(workspace, draft := service.new_draft("s1")).call("write_file", path=".env", content="KEY=\n")
     proposal = service.stage(draft, "Keys")
-    own, other = Bench(workspace, service.draft("s1")), Bench(workspace, service.draft("s2"))
+    own, other = Bench(workspace, service.new_draft("s1")), Bench(workspace, service.new_draft("s2"))
     assert "KEY=" in (await own.call("read_file", path=".env")).text
     assert not own.asked
     with pytest.raises(CallRejected):
         await other.call("read_file", path=".env")
     service.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
-    after = Bench(workspace, service.draft("s1"))
+    after = Bench(workspace, service.new_draft("s1"))
     with pytest.raises(CallRejected):
         await after.call("read_file", path=".env")
 
@@ -363,11 +363,11 @@ async def test_an_answer_that_takes_over_the_users_patch_does_not_make_its_secre
     workspace = Workspace(tmp_path / "ws")
     service = ProposalService(workspace, MemoryStore(), tmp_path / "lock")
     theirs = service.stage_patch(STAGED[".env"] + "--- /dev/null\n+++ b/a.py\n@@ -0,0 +1,1 @@\n+a\n")
-    await Bench(workspace, draft := service.draft("s1")).call("write_file", path="a.py", content="b\n")
+    await Bench(workspace, draft := service.new_draft("s1")).call("write_file", path="a.py", content="b\n")
     answer = service.stage(draft, "Better", [theirs.id])
     assert answer.supersedes == theirs.id and ".env" in {change.path for change in answer.files}
     with pytest.raises(CallRejected):
-        await Bench(workspace, service.draft("s1")).call("read_file", path=".env")
+        await Bench(workspace, service.new_draft("s1")).call("read_file", path=".env")
 
 
 async def test_what_a_model_is_told_of_a_part_of_the_users_patch_quotes_no_secret(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_get_knows_only_its_tools() -> None:
     assert TOOLS.get("read_file") is not None
     assert TOOLS.get("rm") is None
     with pytest.raises(ToolError, match=r"no tool 'rm'.*read_file"):
-        TOOLS.parse("rm", {})
+        TOOLS.parse_arguments("rm", {})
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_get_knows_only_its_tools() -> None:
     ],
 )
 def test_harmless_sloppiness_is_forgiven(name: str, arguments: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert TOOLS.parse(name, arguments).model_dump().items() >= expected.items()
+    assert TOOLS.parse_arguments(name, arguments).model_dump().items() >= expected.items()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_harmless_sloppiness_is_forgiven(name: str, arguments: dict[str, Any], e
     ],
 )
 def test_edits_come_in_many_wrappings(edits: object) -> None:
-    parsed = TOOLS.parse("edit_file", {"path": "x", "edits": edits, "version": None}).model_dump()
+    parsed = TOOLS.parse_arguments("edit_file", {"path": "x", "edits": edits, "version": None}).model_dump()
     assert parsed["edits"] == [{"old": "a", "new": "b", "replace_all": False, "inside_words": False, "line": None}]
 
 
@@ -144,7 +144,7 @@ def test_edits_come_in_many_wrappings(edits: object) -> None:
 )
 def test_errors_let_the_model_fix_the_call(name: str, arguments: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(ToolError) as raised:
-        TOOLS.parse(name, arguments)
+        TOOLS.parse_arguments(name, arguments)
     text = str(raised.value)
     assert "Nothing ran" in text
     assert all(part in text for part in parts), text
@@ -154,5 +154,7 @@ def test_errors_let_the_model_fix_the_call(name: str, arguments: dict[str, Any],
 def test_labels_are_one_short_line() -> None:
     tool = TOOLS.get("run_command")
     assert tool is not None
-    assert tool.label(TOOLS.parse("run_command", {"command": "echo a\necho b"})) == "run_command echo a echo b"
-    assert len(tool.label(TOOLS.parse("run_command", {"command": "x" * 500}))) < 100
+    assert (
+        tool.label(TOOLS.parse_arguments("run_command", {"command": "echo a\necho b"})) == "run_command echo a echo b"
+    )
+    assert len(tool.label(TOOLS.parse_arguments("run_command", {"command": "x" * 500}))) < 100

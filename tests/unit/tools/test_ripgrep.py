@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.search import ripgrep_filter
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from tests.unit.tools.ripgrep_stand_in import calls, environment, never_end, play
 
 PATHS = ["b", "d/e f", "a.py", "caf\udce9"]
@@ -48,17 +48,17 @@ def sieve(program: Path, root: Path, *texts: str, fold: bool = False) -> Ripgrep
     ],
 )
 def test_each_answer_that_it_gives(program: Path, root: Path, output: bytes, status: int, passed: list[str]) -> None:
-    assert sieve(play(program, output, status), root).passed(PATHS) == passed
+    assert sieve(play(program, output, status), root).filter_paths(PATHS) == passed
     assert [call[call.index("--") + 1 :] for call in calls(program)] == [PATHS]
 
 
 def test_all_pass_if_it_is_gone(program: Path, root: Path) -> None:
-    assert sieve(program, root).passed(PATHS) == PATHS
+    assert sieve(program, root).filter_paths(PATHS) == PATHS
 
 
 @pytest.mark.parametrize("fold", [True, False])
 def test_a_text_is_never_an_option_nor_an_expression(program: Path, root: Path, fold: bool) -> None:
-    sieve(play(program, b"", 1), root, "--pre=r.", "b", fold=fold).passed(["-a"])
+    sieve(play(program, b"", 1), root, "--pre=r.", "b", fold=fold).filter_paths(["-a"])
     ((*options, name, text, also, other, end, path),) = calls(program)
     assert (name, text, also, other, end, path) == (
         *("--regexp", r"\x2d\x2dpre\x3dr\x2e", "--regexp", "b"),
@@ -70,7 +70,7 @@ def test_a_text_is_never_an_option_nor_an_expression(program: Path, root: Path, 
 def test_ripgrep_gets_no_configuration_or_key(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RIPGREP_CONFIG_PATH", "/etc/ripgreprc")
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
-    sieve(play(program, b"", 1), root).passed(["a"])
+    sieve(play(program, b"", 1), root).filter_paths(["a"])
     assert {"--no-config", "--no-pre", "--no-search-zip"} <= set(calls(program)[0])
     assert not {"RIPGREP_CONFIG_PATH", "OPENAI_API_KEY", "HOME"} & environment(program)
 
@@ -79,7 +79,7 @@ def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, mon
     monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 100)
     paths = [f"folder/file{number}.py" for number in range(20)]
     output = "".join(f"{path}\0" for path in paths[::3]).encode()
-    assert sieve(play(program, output, 0), root).passed(paths) == paths[::3]
+    assert sieve(play(program, output, 0), root).filter_paths(paths) == paths[::3]
     asked = [call[call.index("--") + 1 :] for call in calls(program)]
     assert [path for part in asked for path in part] == paths
     assert all(sum(len(path) + 1 for path in part) <= 100 for part in asked)
@@ -89,7 +89,7 @@ def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, mon
 def test_a_stop_ends_it_and_pending_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 10)
     search = sieve(never_end(program), root)
-    asking = threading.Thread(target=search.passed, args=(PATHS,))
+    asking = threading.Thread(target=search.filter_paths, args=(PATHS,))
     asking.start()
     while not program.with_suffix(".environment").exists():
         asking.join(0.01)
@@ -109,7 +109,7 @@ def test_a_stop_during_the_start_ends_it(program: Path, root: Path, monkeypatch:
         return process
 
     monkeypatch.setattr(subprocess, "Popen", started)
-    asking = threading.Thread(target=search.passed, args=(PATHS,), daemon=True)
+    asking = threading.Thread(target=search.filter_paths, args=(PATHS,), daemon=True)
     asking.start()
     asking.join(30)
     assert not asking.is_alive()
@@ -155,17 +155,17 @@ PARTS = [
     ],
 )
 def test_the_most_selective_part_of_an_expression(pattern: str, texts: set[str]) -> None:
-    assert required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
+    assert find_required_texts(pattern, regex=True, ignore_case=False) == (frozenset(texts), False)
 
 
 def test_case_does_not_count_where_any_part_says_so() -> None:
-    assert required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
-    assert required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
+    assert find_required_texts("(?i)one", regex=True, ignore_case=False) == (frozenset({"one"}), True)
+    assert find_required_texts("one(?i:two)", regex=True, ignore_case=False)[1]
 
 
 def test_the_longest_part_that_every_encoding_has() -> None:
-    assert required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
-    assert required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
+    assert find_required_texts("naïve (cafés)", regex=False, ignore_case=True) == (frozenset({"ve (caf"}), True)
+    assert find_required_texts("é", regex=False, ignore_case=False) == (frozenset(), False)
 
 
 @given(
@@ -180,6 +180,6 @@ def test_whatever_matches_has_one_of_them(pattern: str, line: str, ignore_case: 
             expression = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
         except re.error:
             return
-    texts, folded = required_texts(pattern, regex=True, ignore_case=ignore_case)
+    texts, folded = find_required_texts(pattern, regex=True, ignore_case=ignore_case)
     if texts and expression.search(line):
         assert any(re.search(re.escape(text), line, re.IGNORECASE if folded else 0) for text in texts)

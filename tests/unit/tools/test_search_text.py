@@ -190,7 +190,7 @@ class TestBothEngines:
     async def test_finds_exactly_the_lines_that_have_it(
         self, bench: Bench, files: dict[str, str], pattern: str, ignore_case: bool
     ) -> None:
-        for path in list(bench.workspace.files()):
+        for path in list(bench.workspace.walk_files()):
             (bench.workspace.root / path).unlink()
         for path, text in files.items():
             put(bench, path, text)
@@ -258,13 +258,13 @@ async def test_large_files_are_not_held_together(bench: Bench, monkeypatch: pyte
     for number in range(40):
         put(bench, f"a{number:02}", "x needle\nneedle 2\n")
     given: list[int] = []
-    ask = RegexMatcher.hits
+    ask = RegexMatcher.find_hits
 
     def hits(self: RegexMatcher, documents: Sequence[Document]) -> list[list[Hit]]:
         given.append(sum(len(document.data) for document in documents))
         return ask(self, documents)
 
-    monkeypatch.setattr(RegexMatcher, "hits", hits)
+    monkeypatch.setattr(RegexMatcher, "find_hits", hits)
     output = await bench.call("search_text", pattern=r"needle( \d)?$", regex=True)
     assert output.summary == "80 matching lines in 40 files"
     assert max(given) < 40
@@ -289,8 +289,8 @@ class Watched(LiteralMatcher):
     def __post_init__(self) -> None:
         super().__init__("needle", False)
 
-    def hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
-        found = super().hits(documents)
+    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+        found = super().find_hits(documents)
         self.then()
         return found
 
@@ -361,9 +361,9 @@ def test_a_secret_by_another_name_is_not_shown(bench: Bench) -> None:
 def test_the_byte_scan_misses_no_match(lines: list[str], pattern: str, ignore_case: bool, encoding: str) -> None:
     document = Document("\n".join(lines).encode(encoding))
     search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
-    expected = [(at, found.start(), line) for at, line in enumerate(document.texts) if (found := search(line))]
+    expected = [(at, found.start(), line) for at, line in enumerate(document.line_texts) if (found := search(line))]
     matcher = LiteralMatcher(pattern, ignore_case)
-    assert matcher.hits([document]) == [expected]
+    assert matcher.find_hits([document]) == [expected]
     assert matcher.may_match(document.data) or not expected
 
 
@@ -374,7 +374,7 @@ def test_a_stopped_matcher_refuses_later_searches() -> None:
     # The first is more than a pipe takes by itself.
     for text in ("a" * 1_000_000, "a"):
         with pytest.raises(MatcherStopped):
-            matcher.hits([Document(text.encode())])
+            matcher.find_hits([Document(text.encode())])
     matcher.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 from app.prompts import skills as finding
 from app.prompts.skills import Skills, find_skills
 from app.tools.base.contract import ToolError
-from app.tools.tool_registry import standard_tools
+from app.tools.tool_registry import make_standard_tools
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench
@@ -146,7 +146,7 @@ def skilled(bench: Bench, tmp_path: Path) -> Bench:
     (folder / "logo.png").write_bytes(b"\x89PNG\0\0")
     (folder / "loop").symlink_to("loop")
     skills = find_skills(bench.workspace, [("skills", tmp_path / "user")])
-    bench.tools = standard_tools(lambda: bench.sandbox, skills=skills)
+    bench.tools = make_standard_tools(lambda: bench.sandbox, skills=skills)
     return bench
 
 

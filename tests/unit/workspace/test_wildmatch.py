@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tools.base.contract import ToolError
-from app.tools.search.list_files import path_matcher
+from app.tools.search.list_files import compile_path_matcher
 from app.workspace.ignore import IgnoreFile, compile_patterns, is_ignored
 from app.workspace.wildmatch import parse_rule, rule_regex
 
@@ -138,7 +138,7 @@ HOSTILE = [
 def test_no_pattern_takes_forever(pattern: str, path: str) -> None:
     assert not ignored_by_us([pattern], path)
     with suppress(ToolError):
-        assert not path_matcher(pattern)(path)
+        assert not compile_path_matcher(pattern)(path)
 
 
 @given(st.text(alphabet="ab*?/[]!\\", max_size=60), st.text(alphabet="ab/", max_size=200))

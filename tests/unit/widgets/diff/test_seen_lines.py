@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 from app.proposals.values.models import Hunk
 from app.review.review_state import ReviewState
 from app.review.seen import SeenLines
-from app.review.unfinished_review import Remark, move_remark
+from app.review.unfinished_review import DraftComment, move_remark
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.diff.display_cells import display_around, display_text, kept_of_change, kept_of_context
+from widgets.diff.display_cells import (
+    display_around,
+    display_text,
+    shown_stretches_of_change,
+    shown_stretches_of_context,
+)
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8
@@ -30,40 +35,40 @@ def hunk(old: int, new: int, name: str = "h") -> Hunk:
 def test_a_line_is_seen_once_drawn(drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]) -> None:
     seen, one = SeenLines(), hunk(0, 1)
     for span in drawn:
-        seen.note_part(one, 0, span, wanted)
+        seen.mark_part_seen(one, 0, span, wanted)
     shown = {place for start, end in drawn for place in range(start, end)}
     missing = [place for start, end in wanted for place in range(start, end) if place not in shown]
     if drawn:
         assert seen.is_seen(one, 0) == (not missing)
         if missing:
-            assert seen.missing(one, 0, wanted) == missing[0]
+            assert seen.first_missing_character(one, 0, wanted) == missing[0]
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 12)))
 def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: list[int]) -> None:
     seen, one = SeenLines(), hunk(old, new)
     for number in drawn:
-        seen.note(one, number)
+        seen.mark_seen(one, number)
     left = [number for number in range(old + new) if number not in drawn]
-    assert seen.unseen(one) == len(left)
+    assert seen.count_unseen_lines(one) == len(left)
     assert seen.first_unseen(one) == (left[0] if left else None)
     assert seen.lines == old + new - len(left)
 
 
 def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
     seen, one = SeenLines(), hunk(0, 2)
-    seen.note(one, 0)
-    seen.note_part(one, 0, (0, 5), ((0, 9),))
-    seen.note_part(one, 1, (5, 5), ((0, 9),))
+    seen.mark_seen(one, 0)
+    seen.mark_part_seen(one, 0, (0, 5), ((0, 9),))
+    seen.mark_part_seen(one, 1, (5, 5), ((0, 9),))
     assert (seen.count, seen.lines) == (1, 1)
 
 
 def test_a_line_that_fits_is_shown_whole() -> None:
     line = "word " * 400
-    assert kept_of_change(line, ((0, 4),), 2_000, True) is None
-    assert kept_of_change(line, ((0, 4),), 1_999, True) is not None
-    assert kept_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
-    assert kept_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+    assert shown_stretches_of_change(line, ((0, 4),), 2_000, True) is None
+    assert shown_stretches_of_change(line, ((0, 4),), 1_999, True) is not None
+    assert shown_stretches_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
+    assert shown_stretches_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
 
 
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
@@ -73,7 +78,7 @@ LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], width: int, wrap: bool) -> None:
     changed = tuple((10 * start, min(len(line), 10 * start + 7)) for start in sorted({start for start, _ in spans}))
     changed = tuple(span for span in changed if span[0] < span[1])
-    kept = kept_of_change(line, changed, width, wrap)
+    kept = shown_stretches_of_change(line, changed, width, wrap)
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
@@ -86,18 +91,18 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
         at = end
     assert shown.text == "".join(texts)
     assert [shown.text[start:end] for start, end in shown.gaps] == [text for text in texts if text.startswith("⋯")]
-    drawn = [shown.drawn(index) for index in range(len(line) + 1)]
+    drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn) and drawn[-1] == len(shown.text)
-    cells = [shown.cell(index) for index in range(len(shown.text) + 1)]
+    cells = [shown.column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells) and cells[-1] == shown.width
 
 
 def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut() -> None:
-    assert kept_of_change("x" * 500, ((3, 5),), 80, False) is None
-    assert kept_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
-    assert kept_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
-    assert kept_of_context("x" * 1_999, True) is None
-    assert kept_of_context("x" * 5_000, True) == ((0, 400),)
+    assert shown_stretches_of_change("x" * 500, ((3, 5),), 80, False) is None
+    assert shown_stretches_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
+    assert shown_stretches_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
+    assert shown_stretches_of_context("x" * 1_999, True) is None
+    assert shown_stretches_of_context("x" * 5_000, True) == ((0, 400),)
 
 
 @settings(max_examples=at_most(25))
@@ -105,14 +110,14 @@ def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut(
 def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
-    new = site.service.diffs(proposal.id)[0].new
+    new = site.service.file_diffs(proposal.id)[0].new
     state = ReviewState()
-    state.update([proposal])
-    state.unsaid.set_comment(proposal, Remark("a.txt", "new", line, "why?"))
+    state.update_proposals([proposal])
+    state.unsaid.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
-    state.update([after])
+    state.update_proposals([after])
     (remark,) = state.unsaid.remarks[proposal.id]
-    now = site.service.diffs(proposal.id)[0].new
+    now = site.service.file_diffs(proposal.id)[0].new
     if new[line] in now:
         assert now[remark.line] == new[line]
 
@@ -130,42 +135,44 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
 ) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\nE\n"), ("line 22\n", "F\nG\n"))
-    diff = site.service.diffs(proposal.id)[0]
+    diff = site.service.file_diffs(proposal.id)[0]
     line, first = NEW[own]
     assert diff.new[line] == first
     state = ReviewState()
-    state.update([proposal])
+    state.update_proposals([proposal])
     remark = (
-        Remark("a.txt", "old", diff.old.index(OWN[own]), "why?") if on_old else Remark("a.txt", "new", line, "why?")
+        DraftComment("a.txt", "old", diff.old.index(OWN[own]), "why?")
+        if on_old
+        else DraftComment("a.txt", "new", line, "why?")
     )
     state.unsaid.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal
     assume(after.state.is_pending)
-    state.update([after])
+    state.update_proposals([after])
     (remark,) = state.unsaid.remarks[proposal.id]
     assert remark.side == "new"
-    assert site.service.diffs(proposal.id)[0].new[remark.line] == (OWN[own] if deny else first)
+    assert site.service.file_diffs(proposal.id)[0].new[remark.line] == (OWN[own] if deny else first)
 
 
 def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> None:
     site = Bench(tmp_path, {"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 2\n", "A\nB\n"), ("line 12\n", "C\nD\n"))
     state = ReviewState()
-    state.update([proposal])
-    line = site.service.diffs(proposal.id)[0].new.index("D")
-    state.unsaid.set_comment(proposal, Remark("a.txt", "new", line, "why?"))
-    text = "\n".join(site.service.diffs(proposal.id)[0].new)
+    state.update_proposals([proposal])
+    line = site.service.file_diffs(proposal.id)[0].new.index("D")
+    state.unsaid.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
-    state.update([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
+    state.update_proposals([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
     (remark,) = state.unsaid.remarks[proposal.id]
-    assert site.service.diffs(proposal.id)[0].new[remark.line] == "Dee"
+    assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
 
 
 def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
-    on_old, on_new = Remark("a.txt", "old", 1, "why?"), Remark("a.txt", "new", 3, "why?")
+    on_old, on_new = DraftComment("a.txt", "old", 1, "why?"), DraftComment("a.txt", "new", 3, "why?")
     assert move_remark(on_old, long, short) == on_old
     assert move_remark(on_new, long, short).line == 1
 
@@ -175,7 +182,7 @@ def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -
     denied = proposed("P1", [file_diff("a.txt", "1\n2\n3\n4\n", "1\n2\n3\n4\n")])
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
     elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
-    on_new, on_old = Remark("a.txt", "new", 4, "why?"), Remark("a.txt", "old", 2, "why?")
+    on_new, on_old = DraftComment("a.txt", "new", 4, "why?"), DraftComment("a.txt", "old", 2, "why?")
     assert move_remark(on_new, two_more, denied).line == 2, "the third line"
     assert move_remark(on_old, two_more, denied) == on_old
     for after in (rebased, elsewhere):
