@@ -46,7 +46,7 @@ _LOOSE = 2 * 1024 * 1024
 
 
 def pause_collection() -> None:
-    """Collect nothing until `go_on`."""
+    """Collect nothing until `resume_collection`."""
     gc.disable()
 
 
