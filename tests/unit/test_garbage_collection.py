@@ -51,15 +51,27 @@ def test_what_is_left_behind_is_collected_at_rest() -> None:
     )
 
 
-def test_texts_that_were_measured_are_let_go_at_rest() -> None:
+def test_results_that_libraries_keep_are_let_go_at_rest() -> None:
     run(
         "from rich.cells import cached_cell_len, cell_len\n"
+        "from rich.color import ColorSystem\n"
+        "from rich.style import Style\n"
+        "from textual.filter import ANSIToTruecolor\n"
+        "from textual.geometry import Region\n"
+        "from textual.strip import Strip\n"
+        "from rich.terminal_theme import MONOKAI\n"
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
         "    garbage_collection.resume_collection()\n"
-        "    assert cell_len('a text') == 6 and cached_cell_len.cache_info().currsize\n"
+        "    link = Style.from_meta({'href': 'https://example.org'})\n"
+        "    assert cell_len('a text') == 6\n"
+        "    Strip.render_ansi(link, ColorSystem.TRUECOLOR)\n"
+        "    ANSIToTruecolor(MONOKAI).truecolor_style(link, None)\n"
+        "    Region(0, 0, 1, 1).overlaps(Region(0, 0, 2, 2))\n"
+        "    caches = [cached_cell_len, Strip.render_ansi, ANSIToTruecolor.truecolor_style, Region.overlaps]\n"
+        "    assert all(each.cache_info().currsize for each in caches)\n"
         "    allocate()\n"
-        "    assert await rest(lambda: not cached_cell_len.cache_info().currsize)\n"
+        "    assert await rest(lambda: not any(each.cache_info().currsize for each in caches))\n"
         "asyncio.run(main())"
     )
 
