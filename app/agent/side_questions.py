@@ -199,7 +199,7 @@ def _change(subject: SideSubject) -> str:
     stats = [file.stat for file in proposal.files]
     more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
     return (
-        f"It is about proposal {proposal.id} ({proposal.origin.words}): {proposal.summary or 'no summary'}. "
+        f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
         f"{_standing(proposal)} Its files: {format_files(stats[:_FILES_NAMED])}{more}."
     )
 

@@ -76,9 +76,8 @@ def wants_plain_lines(environment: Mapping[str, str] = os.environ) -> bool:
 
 def settings_from_flags(arguments: object) -> Mapping[str, Any]:
     """Return the settings that the command line sets, by name; None for those that it does not set."""
-    named = {
-        key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
-    }
+    keys = ("model", "base_url", "reasoning_effort", "theme", "max_steps", "max_cost", "max_time")
+    named = {key: getattr(arguments, key, None) for key in keys}
     gate = getattr(arguments, "gate", None)
     if gate and gate.startswith("chain"):
         _, _, steps = gate.partition(":")

@@ -167,7 +167,7 @@ def _open_screen(arguments: AppArguments) -> int:
     from app.ui.terminal import garbage_collection
 
     # Before the imports, which make next to no garbage.
-    garbage_collection.pause()
+    garbage_collection.pause_collection()
     with capture_typed_keys():
         from app.cli.open_app import open_app
 

@@ -59,6 +59,7 @@ _HELP = {
     "c": "comment on a line; it goes to the model with the decision",
     "r": "request changes: deny all of the proposal, with your words",
     "q": "ask the model a question about this; decides nothing",
+    "b": "print what the model had read before it wrote this",
     "u": "undo: take the last answer back, or else the last decision",
     "p": "print this again",
     "j": "leave this undecided and go on",
@@ -262,6 +263,8 @@ class PlainReview:
                 raise EOFError
             case "u":
                 return await self._undo(walk)
+            case "b":
+                self._print(await asyncio.to_thread(self._runtime.describe_reads, walk.proposal.id))
             case "p":
                 walk.shown = ""
             case "r":

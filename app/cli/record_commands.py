@@ -71,7 +71,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         said += "  (words were said that are not kept as they were)" if one.words_lost else ""
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        called = f"  ({caller.description})" if (caller := _caller(one)) else ""
         besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
         besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"

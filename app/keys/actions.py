@@ -115,6 +115,13 @@ IN_REVIEW: tuple[Action, ...] = (
         "review.checks", "Checks' output", "C", "Show the output of the proposal's checks.", handler="show_checks"
     ),
     _action(
+        "review.reads",
+        "Read before",
+        "B",
+        "Show what the model had read before it wrote the proposal, at which version, and what it found but did not.",
+        handler="show_reads",
+    ),
+    _action(
         "review.run_checks",
         "Run checks",
         "R",
@@ -292,6 +299,14 @@ EVERYWHERE: tuple[Action, ...] = (
         handler="app.focus_approvals",
         priority=True,
         footer=4,
+    ),
+    _action(
+        "app.needed",
+        "What needs you",
+        "f6",
+        "Go to what waits for you: a permission, a question or a proposal, also of another session.",
+        handler="app.go_where_needed",
+        priority=True,
     ),
     _action(
         "app.help",

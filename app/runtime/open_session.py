@@ -26,7 +26,14 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import connect_model, list_models, make_committer, make_turn_settings, open_session
+from app.runtime.model_connection import (
+    connect_model,
+    limits_of,
+    list_models,
+    make_committer,
+    make_turn_settings,
+    open_session,
+)
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.workspace_recovery import (
     INTERRUPTED_NOTICE,
@@ -387,7 +394,9 @@ class OpenSession:
             return
         self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
-        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
+        self.session.settings = replace(
+            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=limits_of(settings)
+        )
         if policy != self.session.gate.policy:
             self.session.set_gate_policy(policy)
 

@@ -320,6 +320,21 @@ class OpenWorkspace:
 
         return WorkspaceTrees(self.workspace).read(pending)[0].id
 
+    def describe_reads(self, proposal_id: str) -> list[str]:
+        """Return what the model had read before it wrote a proposal, as lines of text; blocks.
+
+        Raises ProposalError and StorageError.
+        """
+        from app.agent.read_history import find_reads_of_proposal
+        from app.proposals.risk.read_reasons import format_reads
+
+        proposal = self.service.get(proposal_id)
+        paths = [change.old_path or change.path for change in proposal.files]
+        history = None
+        if proposal.session:
+            history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
+        return format_reads(history, paths) if history is not None else ["This is not known of its author."]
+
     @property
     def recipes(self) -> "RecipeRunner":
         """Return the runner that runs the commands of proposals again."""

@@ -15,7 +15,7 @@ from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
 
-AT_HUNK = "[y,n,s,e,c,r,q,u,p,j,x,?]"
+AT_HUNK = "[y,n,s,e,c,r,q,b,u,p,j,x,?]"
 BOTH = "[y,r,u,j,x,?]"
 SURELY = "[y/N]"
 OLD = "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\nten\n"

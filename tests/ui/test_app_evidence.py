@@ -59,7 +59,7 @@ async def test_what_nothing_notices_is_a_reason_for_attention_and_a_draft_of_fee
         await run.pilot.press("E")
         await run.see(UNNOTICED, "1 that nothing notices", "Has 1 hunk that no test notices")
         (diff,) = run.app.workbench.review.preview.diffs
-        assert [one.kind for one in diff.reasons] == [ReasonKind.UNHELD]
+        assert diff.reasons[-1].kind is ReasonKind.UNHELD
         await run.review()
         await run.pilot.press("S")
         await run.see("Nothing notices these hunks")

@@ -31,6 +31,7 @@ async def test_a_notice_spares_the_diff(
     tmp_path: Path, server: WireServer, size: tuple[int, int], full: bool
 ) -> None:
     async with running(tmp_path, server, size=size) as run:
+        server.call("read_file", {"path": "greet.py"})
         server.turn(calls=[edit()])
         server.say("Staged.")
         await with_proposal(run)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ class Model:
 
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
-    ) -> AsyncIterator[StreamUpdate]:
+    ) -> AsyncGenerator[StreamUpdate]:
         self._out += 1
         self.requests += 1
         assert self._out == 1, "two requests at once"
@@ -83,6 +83,9 @@ class Model:
     async def open_isolated(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
+
+    async def find_price(self) -> None:
+        """None is known."""
 
     def with_options(self, model: str, effort: str) -> "Model":
         """There is but one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 
-from app.proposals.values.models import ProposalState
+from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
 from app.review.verdicts import Confirm, can_be_approved, decision_verbs
 from widgets.common.input_order import TOGETHER, OnScreenClock
@@ -48,7 +48,7 @@ class GracePeriod:
         return self._clock() - self._since >= GRACE_SECONDS
 
 
-class Readiness:
+class KeyReadiness:
     """Everything that keeps a key from deciding on something that the user has not seen.
 
     Args:
@@ -79,7 +79,7 @@ class Readiness:
             return TOGETHER
         if not guard.is_over:
             return guard.why
-        return "" if (self.picture if self.named else self.sight).had(arrived) else _TOO_EARLY
+        return "" if (self.picture if self.named else self.sight).was_on_screen_at(arrived) else _TOO_EARLY
 
     def restart(self, why: str) -> None:
         """Start the grace periods again."""
@@ -88,14 +88,14 @@ class Readiness:
 
     def wait_for_paint(self) -> None:
         """Ignore keys until everything has been painted again."""
-        self.picture.lose()
-        self.sight.lose()
+        self.picture.mark_not_painted()
+        self.sight.mark_not_painted()
 
     def note_painted(self, *, in_focus: bool) -> None:
         """Note that the screen shows the present state."""
-        self.picture.gain()
+        self.picture.mark_painted()
         if in_focus:
-            self.sight.gain()
+            self.sight.mark_painted()
 
 
 DECIDES = frozenset(
@@ -115,8 +115,8 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "send_findings", "find_evidence", "reproduce"})
-"""Actions that have to do with the checks of what is shown."""
+CHECKS = frozenset({"run_checks", "show_checks", "show_reads", "send_findings", "find_evidence", "reproduce"})
+"""Actions that have to do with the checks of what is shown, or how it came about."""
 
 SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
 """Actions that shape what would be decided, and what of it is listed."""
@@ -186,18 +186,23 @@ def _has_findings(state: ReviewState) -> bool:
     return against or (evidence is not None and bool(evidence.unheld_hunks))
 
 
+def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
+    """Return whether the shown proposal has what an action shows, sends or runs."""
+    if action == "show_reads":
+        return bool(proposal.session)
+    if action == "send_findings":
+        return not proposal.on_disk and _has_findings(state)
+    return proposal.recipe is not None and proposal.state.is_pending
+
+
 def _has_something(action: str, state: ReviewState) -> bool:
     """Whether an action has something to act on while nothing else comes first."""
-    checked = state.checks.get(state.current)
+    checked, proposal = state.checks.get(state.current), state.proposal
     match action:
         case "run_checks" | "show_checks":
             return checked is not None and bool(checked.results)
-        case "send_findings":
-            return state.proposal is not None and not state.proposal.on_disk and _has_findings(state)
-        case "reproduce":
-            return (
-                state.proposal is not None and state.proposal.recipe is not None and state.proposal.state.is_pending
-            )
+        case "show_reads" | "send_findings" | "reproduce":
+            return proposal is not None and _has_on(action, proposal, state)
         case "next_origin":
             return state.origins.has_several_origins
         case "undo" | "redo":
@@ -208,5 +213,5 @@ def _has_something(action: str, state: ReviewState) -> bool:
             return bool(state.waiting)
         case _:
             chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
-            dead = chooses and state.proposal is not None and not can_be_approved(state.proposal)
+            dead = chooses and proposal is not None and not can_be_approved(proposal)
             return state.queue_position(state.current) > 0 and not dead

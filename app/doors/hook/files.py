@@ -59,7 +59,7 @@ class TurnFiles:
                 "Only files in it can be changed; ask the user."
             )
         try:
-            return self._workspace.trace(absolute)[1]
+            return self._workspace.resolve_both_paths(absolute)[1]
         except WorkspaceError as error:
             raise NotStaged(f"{error}.") from error
 

@@ -211,7 +211,7 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
             raise ToolError(
                 f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
             )
-        paths = [runtime.workspace.locate(path) for path in patch.paths]
+        paths = [runtime.workspace.normalize_path(path) for path in patch.paths]
     with _explained(runtime, draft, *paths):
         return draft.apply_patch(patch).text
 

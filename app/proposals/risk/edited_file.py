@@ -388,13 +388,18 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
     return list(placed)
 
 
+def defined_names(line: str) -> list[str]:
+    """Return the names that a line of source defines."""
+    return [next(name for name in found.groups() if name) for found in _DEFINITION.finditer(line)]
+
+
 def _needs(files: Sequence[EditedFile]) -> Mapping[str, Mapping[str, int]]:
     """Return, for each path, the others whose new names it uses, and how many of them."""
     homes: dict[str, set[str]] = {}
     for file in files:
         for line in file.added:
-            for found in _DEFINITION.finditer(line.text):
-                homes.setdefault(next(name for name in found.groups() if name), set()).add(file.path)
+            for name in defined_names(line.text):
+                homes.setdefault(name, set()).add(file.path)
     home = {name: paths.pop() for name, paths in homes.items() if len(paths) == 1}
     needs: dict[str, dict[str, int]] = {file.path: {} for file in files}
     for file in files:

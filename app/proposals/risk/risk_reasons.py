@@ -19,6 +19,7 @@ from app.proposals.risk.edited_file import (
     source_of_lock_file,
     test_subject,
 )
+from app.proposals.risk.read_reasons import ReadHistory, read_reasons
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
@@ -587,17 +588,27 @@ _EXECUTABLE = 0o111
 _SPECIAL = 0o7000
 
 
-def add_reasons(contents: Contents, proposal: Proposal, request: str = "") -> Proposal:
+def add_reasons(
+    contents: Contents, proposal: Proposal, request: str = "", history: ReadHistory | None = None
+) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
         request: What the user asked for, in their words, as far as that is known.
+        history: What its author had read; None to keep the reasons that were found in that before.
     """
     budget = LexingBudget()
     files = [_edited(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
     known = (reason.path for reason in proposal.reasons if reason.kind is ReasonKind.UNASKED)
     unasked = find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
-    reasons = tuple(find_reasons(files, unasked))
+    paths = {change.path for change in proposal.files}
+    if history is not None:
+        by_reading = [
+            reason for file in iterate_cooperatively(files) for reason in read_reasons(file, history, paths)
+        ]
+    else:
+        by_reading = [one for one in proposal.reasons if one.kind.is_of_reading and one.path in paths]
+    reasons = (*find_reasons(files, unasked), *by_reading)
     return proposal.model_copy(
         update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
     )

@@ -5,6 +5,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from app.proposals.files.filesystem import default_mode, make_file_version
 from app.proposals.locate.carry_over import encode_content
@@ -24,6 +25,9 @@ from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.workspace.paths import Workspace
+
+if TYPE_CHECKING:
+    from app.proposals.risk.read_reasons import ReadHistory
 
 Edited = tuple[bytes, Sequence[EditMatch], str]
 """The edited bytes, how the places were found, and what to note about it."""
@@ -173,6 +177,8 @@ class Draft:
         """Whose edits they are; whoever knows more of that says so before it is staged."""
         self.request = ""
         """What the user asked for, in their words, as far as that is known."""
+        self.read_history: ReadHistory | None = None
+        """What the model had read before it wrote the edits; None where that is not known."""
         self.recipe: CommandRecipe | None = None
         """The command whose changes alone the draft has taken."""
         self._workspace = workspace
@@ -209,7 +215,7 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it, or it is too large (EFBIG).
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             overlay = self._overlay()
             data = self._files.content(overlay, real, self._workspace.read_limit)
@@ -245,7 +251,7 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             held = self.changed_paths.get(real)
             if held is not None:
@@ -464,14 +470,14 @@ class Draft:
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
-        located, real = self._workspace.trace(path)
+        located, real = self._workspace.resolve_both_paths(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
 
     def _locate_itself(self, path: str, verb: str) -> str:
         """The path of a file that is moved or deleted; a link is refused rather than followed."""
-        located = self._workspace.locate(path)
+        located = self._workspace.normalize_path(path)
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
         return self._locate(path)[0]

@@ -96,7 +96,7 @@ def stage_draft(
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = add_reasons(contents, proposal.model_copy(update=grown), draft.request)
+    proposal = add_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
     gone = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
     proposals.save(*(mark_superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:

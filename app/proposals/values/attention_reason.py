@@ -39,9 +39,20 @@ class ReasonKind(StrEnum):
     """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
     UNCOVERED = "uncovered"
     """Changed lines that no test runs, by the coverage report of a check: known only while it is reviewed."""
+    UNREAD = "unread"
+    """The model edited the file without having read it."""
+    READ_BEFORE = "read_before"
+    """Lines near a hunk changed between the model's reading and its edit."""
+    UNREAD_USES = "unread_uses"
+    """The model changed the definition of a name and did not read files in which it had found that name."""
     UNASKED = "unasked"
     LOCK = "lock"
     GENERATED = "generated"
+
+    @property
+    def is_of_reading(self) -> bool:
+        """Return whether it is found in what the model had read, so only when it is staged."""
+        return self in (ReasonKind.UNREAD, ReasonKind.READ_BEFORE, ReasonKind.UNREAD_USES)
 
     @property
     def is_risk(self) -> bool:
@@ -73,7 +84,7 @@ class Reason(FrozenModel):
     """Where; none for what is true of the file as a whole."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """A clause without a subject: `removes 2 tests: test_a, test_b`."""
         return reason_clause(self.kind, self.names, self.count)
 
@@ -101,6 +112,12 @@ def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int
         ReasonKind.DELETED: f"deletes {what}",
         ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
         ReasonKind.UNCOVERED: f"has {plural(count, 'changed line')} that no test runs",
+        ReasonKind.UNREAD: f"edits {what} without having read {'it' if files == 1 else 'them'}",
+        ReasonKind.READ_BEFORE: f"edits {what} near lines that changed after the model had read "
+        f"{'it' if files == 1 else 'them'}",
+        ReasonKind.UNREAD_USES: f"changes {names[0] if names else 'a name'}, which "
+        f"{plural(count, 'file')} that the model found but did not read {'uses' if count == 1 else 'use'}"
+        f"{': ' if files == 1 else ''}{join_first_names(names[1:]) if files == 1 else ''}",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",
         ReasonKind.GENERATED: "is generated",

@@ -130,7 +130,7 @@ class DoctorScreen(Dialog[bool]):
                 Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
             )
         self._draw(busy=False)
-        self.say(f"{time.monotonic() - begun:.1f} s")
+        self.show_status(f"{time.monotonic() - begun:.1f} s")
 
     def _draw(self, *, busy: bool) -> None:
         rows: list[Content] = []

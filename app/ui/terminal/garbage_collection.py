@@ -36,12 +36,12 @@ _LOOSE = 2 * 1024 * 1024
 """Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
 
 
-def pause() -> None:
+def pause_collection() -> None:
     """Collect nothing until `go_on`."""
     gc.disable()
 
 
-def go_on() -> None:
+def resume_collection() -> None:
     """Collect again if it was paused, without ever looking at present objects again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 

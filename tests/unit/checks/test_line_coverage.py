@@ -177,7 +177,7 @@ def test_a_report_below_a_folder_names_files_from_there(runtime: OpenWorkspace) 
 
 
 def test_a_file_that_may_be_another_has_no_marks(runtime: OpenWorkspace) -> None:
-    stage(runtime, **{"lib/shop.py": "a\nb\nc\n"})
+    stage(runtime, **{"lib/shop.py": "a\nb\nc\n", "shop.py": "a\nb\nc\n"})
     result = run(runtime, write(cobertura("shop.py", source="lib</source><source>.")))
     assert not missed(result)
     assert "changed line" not in result.summary

@@ -1,0 +1,142 @@
+"""Reads the log for what the model had seen of the workspace before it wrote an edit."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.concurrency import iterate_cooperatively
+from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
+from app.proposals.risk.read_reasons import FileReads, ReadHistory
+
+_SHOWS_NOTHING = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
+"""Tools whose arguments or results may name a file without a line of it."""
+_EDITS = ("edit_file", "write_file", "apply_patch", "delete_file", "rename_file")
+_NAME = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
+"""A pattern that looks for one name."""
+_NUMBER = re.compile(r"^\d+\t")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was found about one file so far."""
+
+    versions: set[str] = field(default_factory=set)
+    pages: list[tuple[str, str]] = field(default_factory=list)
+    texts: set[str] = field(default_factory=set)
+    is_known: bool = False
+
+    def add_lines(self, lines: Iterable[str]) -> None:
+        """Add lines that the model was shown, or wrote."""
+        self.is_known = True
+        self.texts.update(stripped for line in lines if (stripped := line.strip()))
+
+
+def find_read_history(events: Sequence[Event], message: AssistantMessage, paths: Collection[str]) -> ReadHistory:
+    """Return what the model had seen when it wrote a message; for threads.
+
+    Args:
+        events: The log of the session.
+        message: Has the calls that edit.
+        paths: The files that are edited.
+    """
+    seen = {path: _Seen() for path in paths}
+    calls: dict[str, ToolCall] = {}
+    read: set[str] = set()
+    searches: dict[str, tuple[str, ...]] = {}
+    user_lines: set[str] = set()
+    request = ""
+    for event in iterate_cooperatively(events):
+        if event.id >= message.id:
+            break
+        match event:
+            case UserMessage():
+                request = event.typed_text
+                user_lines.update(line.strip() for line in event.text.splitlines())
+            case Answer():
+                user_lines.update(line.strip() for line in event.text.splitlines())
+            case AssistantMessage():
+                calls |= {call.uid: call for call in event.calls}
+                for call in event.calls:
+                    _take_arguments(call, seen)
+            case ProposalStaged():
+                for path in seen.keys() & event.versions.keys():
+                    seen[path].versions.add(event.versions[path])
+            case ToolResult() if event.call in calls:
+                read |= event.reads.keys()
+                _take_result(event, calls[event.call], seen, searches)
+            case _:
+                pass
+    edits = [text for call in message.calls if call.name in _EDITS for text in _texts(call.arguments)]
+    return ReadHistory(
+        request,
+        {
+            path: FileReads(frozenset(one.versions), tuple(one.pages), frozenset(one.texts), one.is_known)
+            for path, one in seen.items()
+        },
+        frozenset(read),
+        searches,
+        frozenset(user_lines),
+        frozenset(path for path in paths if any(path in text for text in edits)),
+    )
+
+
+def find_reads_of_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
+    """Return what the model had seen when it wrote a proposal; None if the log does not have it; for threads."""
+    found = (one for one in reversed(events) if isinstance(one, ProposalStaged) and one.proposal == proposal)
+    staged = next(found, None)
+    wanted = set(staged.calls) if staged is not None else set()
+    for event in events:
+        if isinstance(event, AssistantMessage) and wanted.intersection(call.uid for call in event.calls):
+            return find_read_history(events, event, paths)
+    return None
+
+
+def _take_arguments(call: ToolCall, seen: dict[str, _Seen]) -> None:
+    """Note the files that a call names, and the lines that an edit writes to them."""
+    if call.name in (*_SHOWS_NOTHING, "read_file", "search_text"):
+        return
+    texts = list(_texts(call.arguments))
+    for path, one in seen.items():
+        name = path.rpartition("/")[2]
+        if any(name in text for text in texts):
+            # Of a patch, without its signs.
+            one.add_lines(line.lstrip("+- ") for text in texts for line in text.splitlines())
+
+
+def _take_result(
+    result: ToolResult, call: ToolCall, seen: dict[str, _Seen], searches: dict[str, tuple[str, ...]]
+) -> None:
+    for path in seen.keys() & result.reads.keys():
+        page = (result.reads[path], result.summary)
+        if page not in seen[path].pages:
+            seen[path].versions.add(page[0])
+            seen[path].pages.append(page)
+            seen[path].add_lines(_NUMBER.sub("", line) for line in result.text.splitlines())
+    if call.name == "search_text":
+        found: dict[str, list[str]] = {}
+        lines: list[str] = []
+        for line in result.text.splitlines():
+            if line.startswith("  "):
+                lines.append(line.partition(": ")[2])
+            elif not line.startswith("["):
+                lines = found.setdefault(line, [])
+        for path in seen.keys() & found.keys():
+            seen[path].add_lines(found[path])
+        name = _NAME.fullmatch(str((call.arguments or {}).get("pattern", "")))
+        if name is not None and any(found.values()):
+            searches[name[1]] = tuple(path for path, matches in found.items() if matches)
+    elif call.name not in (*_SHOWS_NOTHING, "read_file"):
+        texts = list(_texts(call.arguments))
+        for path, one in seen.items():
+            if any(path.rpartition("/")[2] in text for text in texts):
+                one.add_lines(result.text.splitlines())
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in arguments."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)

@@ -1,0 +1,119 @@
+"""Reasons for attention in what the model had read of the files that it edits."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
+from app.proposals.text.hunks import has_effect
+from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
+from app.proposals.values.models import FileOperation
+
+_NEAR = 3
+"""Lines above and below a hunk."""
+_LONG = 8
+"""Letters and digits of a line that is hardly in a file by chance."""
+_NOT_LETTERS = re.compile(r"[\W_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FileReads:
+    """What the model had seen of a file before it wrote an edit."""
+
+    versions: frozenset[str] = frozenset()
+    """The versions that it read, and those that its earlier edits made (SHA-256 hex)."""
+    pages: tuple[tuple[str, str], ...] = ()
+    """Each version that it read, with the lines in words: `lines 1-40 of 90`."""
+    texts: frozenset[str] = frozenset()
+    """The lines that it was shown, or wrote, without white space around them."""
+    is_known: bool = False
+    """Whether it read the file, searched it, wrote it, or ran a command that names it."""
+
+
+_NOTHING = FileReads()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadHistory:
+    """What the model had seen of the workspace before it wrote an edit."""
+
+    request: str = ""
+    """The user's last message before it."""
+    files: Mapping[str, FileReads] = field(default_factory=dict)
+    """The edited files, by path."""
+    read_paths: frozenset[str] = frozenset()
+    """All files that it read."""
+    searches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The files in which it found a name that it searched for."""
+    user_lines: frozenset[str] = frozenset()
+    """The lines of the user's messages, without white space around them."""
+    edited: frozenset[str] = frozenset()
+    """The files that its edit names; a command may have changed others."""
+
+    def unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
+        """Return the files in which it found a name and that it neither read nor edits."""
+        found = self.searches.get(name, ())
+        return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
+
+
+def read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[Reason]:
+    """Yield the reasons in what the model had read before it edited a file.
+
+    Args:
+        edited: The paths of all files of the proposal.
+    """
+    change = file.change
+    path = change.old_path or file.path
+    if change.op is FileOperation.DELETE or change.base is None or path not in history.edited or is_prose(path):
+        return
+    seen = history.files.get(path, _NOTHING)
+    if not seen.is_known:
+        shown = {text for line in file.removed if (text := line.text.strip())}
+        if (file.removed or file.added) and not (shown and shown <= history.user_lines):
+            yield Reason(kind=ReasonKind.UNREAD, path=file.path)
+    elif change.base.sha256 not in seen.versions and (places := list(_changed_since(file, seen))):
+        yield Reason(kind=ReasonKind.READ_BEFORE, path=file.path, count=len(places), places=tuple(places))
+    kept = {line.text.strip() for line in file.added}
+    for line in file.removed if history.searches else ():
+        for name in defined_names(line.text) if line.text.strip() not in kept else ():
+            if unread := history.unread_uses(name, edited):
+                names = (name, *unread)
+                yield Reason(
+                    kind=ReasonKind.UNREAD_USES, path=file.path, names=names, count=len(unread), places=(line.place,)
+                )
+
+
+def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]:
+    """Yield the hunks beside which lines are that came into the file after it was read.
+
+    A part that was never read has no line that was seen, so it is none of these.
+    """
+    if not seen.pages:
+        return
+    for hunk in filter(has_effect, file.change.hunks):
+        start, end = max(0, hunk.old_start - _NEAR), hunk.old_start + hunk.old_count + _NEAR
+        near = [text for line in file.old[start:end] if (text := line.strip())]
+        new = [text for text in near if text not in seen.texts]
+        if any(map(_is_long, new)) and any(_is_long(text) for text in near if text in seen.texts):
+            side = "old" if hunk.old_count else "new"
+            yield LineReference(hunk=hunk.id, side=side, offset=0)
+
+
+def _is_long(text: str) -> bool:
+    return len(_NOT_LETTERS.sub("", text)) >= _LONG
+
+
+def format_reads(history: ReadHistory, paths: Sequence[str]) -> list[str]:
+    """Return what the model had read before it wrote an edit, as lines of text, file by file."""
+    lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
+    for path in paths:
+        seen = history.files.get(path, _NOTHING)
+        pages = [f"{words} at version {version[:12]}" for version, words in dict.fromkeys(seen.pages)]
+        otherwise = "not read, but searched, written or named in a command" if seen.is_known else "not read"
+        lines.append(f"{path}: {', '.join(pages) or otherwise}")
+    others = sorted(history.read_paths.difference(paths))
+    lines += [f"Also read: {', '.join(others)}"] if others else []
+    for name, found in history.searches.items():
+        unread = history.unread_uses(name, paths)
+        lines.append(f"Searched for {name}: {len(found)} found; not read: {', '.join(unread) or 'none'}")
+    return lines

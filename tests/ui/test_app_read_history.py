@@ -1,0 +1,34 @@
+"""What the model had read before it edits: the telling part at the head of the file, all of it by a key."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.ui.running_app import running, stage
+from tests.wire.server import WireServer
+
+
+@pytest.mark.parametrize("size", [(160, 45), (60, 24)])
+async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
+    async with running(tmp_path, server, size=size) as run:
+        await stage(run, server)
+        await run.review()
+        await run.see("Edits the file without having read it.")
+        await run.pilot.press("B")
+        await run.screen("ReadsScreen")
+        await run.see("You asked: change it", "greet.py: not read")
+
+
+async def test_a_file_that_was_read_has_no_mark_and_its_version_by_a_key(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        server.call("read_file", {"path": "greet.py"})
+        await stage(run, server)
+        await run.review()
+        await run.pilot.press("B")
+        await run.screen("ReadsScreen")
+        await run.see("greet.py: 2 lines at version ")
+        await run.pilot.press("escape")
+        await run.review()
+        assert "without having read" not in run.text

@@ -1,0 +1,158 @@
+"""What the model had read before it edits: reasons for attention, from the log alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.agent.read_history import find_reads_of_proposal
+from app.proposals.risk.change_summary import format_reason
+from app.proposals.risk.read_reasons import format_reads
+from app.proposals.values.models import Proposal
+from tests.wire.bench import Bench, bench, edit
+from tests.wire.server import WireServer
+
+PARSE = "".join(f"setting_number_{number} = {number}\n" for number in range(40)) + (
+    "\n\ndef parse_header(line):\n    name, _, value = line.partition(':')\n    return name, value.strip()\n"
+)
+READ = ("read_file", {"path": "parse.py"})
+SEARCH = ("search_text", {"pattern": "parse_header"})
+SIGNATURE = (
+    "edit_file",
+    {"path": "parse.py", "edits": [{"old": "parse_header(line)", "new": "parse_header(line, strict)"}]},
+)
+BODY = ("edit_file", {"path": "parse.py", "edits": [{"old": "value.strip()", "new": "value.rstrip()"}]})
+UNREAD = "Edits the file without having read it."
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    (root / "parse.py").write_text(PARSE)
+    (root / "greet.py").write_text("def greet(name):\n    return 'Hello ' + name\n")
+    (root / "server.py").write_text("from parse import parse_header\nprint(parse_header('a: b'))\n")
+    (root / "client.py").write_text("from parse import parse_header\nprint(parse_header('c: d'))\n")
+    (root / "NOTES.md").write_text("parse_header parses\n")
+    return root
+
+
+async def send(on: Bench, server: WireServer, text: str, *calls: tuple[str, dict[str, Any]]) -> None:
+    """Have the model answer with one call after the other, and then with words."""
+    for name, arguments in calls:
+        server.call(name, arguments)
+    server.say("Done.")
+    await on.say(text)
+
+
+def latest(on: Bench) -> Proposal:
+    assert on.runtime.service.pending(), on.server.last.said[-3:]
+    return on.runtime.service.pending()[-1]
+
+
+def reasons(on: Bench) -> list[str]:
+    proposal = latest(on)
+    changes = {change.path: change for change in proposal.files}
+    return [format_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_of_reading]
+
+
+async def test_an_edit_of_a_file_that_was_not_read_says_so(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix it", ("list_files", {}), BODY)
+        assert reasons(on) == [UNREAD]
+        assert latest(on).order == ("parse.py",)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        [READ],
+        [("read_file", {"path": "parse.py", "start_line": 40, "end_line": 45})],
+        [SEARCH],
+        [("write_file", {"path": "parse.py", "content": "x"})],
+    ],
+)
+async def test_a_file_that_was_read_searched_or_written_is_known(
+    server: WireServer, root: Path, before: list[tuple[str, dict[str, Any]]]
+) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Look", *before)
+        if before[0][0] == "write_file":
+            on.runtime.service.deny("P1")
+        await send(on, server, "Fix it", BODY)
+        assert reasons(on) == []
+
+
+async def test_a_read_in_the_same_response_comes_too_late(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        server.turn(calls=[READ, BODY])
+        server.say("Done.")
+        await on.say("Fix it")
+        assert reasons(on) == [UNREAD]
+
+
+async def test_code_that_the_user_has_pasted_is_known(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix this:\n    return name, value.strip()\n", BODY)
+        assert reasons(on) == []
+
+
+async def test_an_edit_beside_lines_that_changed_after_the_read_says_so(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Look", READ)
+        (root / "parse.py").write_text(PARSE.replace("name, _, value = line", "name, _, value = line.lower()"))
+        await send(on, server, "Fix it", BODY)
+        assert reasons(on) == ["Edits the file near lines that changed after the model had read it (old line 45)."]
+
+
+async def test_a_change_far_from_the_edit_or_of_the_model_itself_says_nothing(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Look", READ)
+        (root / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
+        await send(on, server, "Fix it", BODY)
+        assert reasons(on) == []
+        on.runtime.service.approve("P1")
+        await send(on, server, "Once more", SIGNATURE)
+        assert reasons(on) == []
+
+
+async def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(
+    server: WireServer, root: Path
+) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Add strict", READ, SEARCH, ("read_file", {"path": "client.py"}), SIGNATURE)
+        assert reasons(on) == [
+            "Changes parse_header, which 1 file that the model found but did not read uses: server.py (old line 43)."
+        ]
+        history = find_reads_of_proposal(on.session.log.events, "P1", ["parse.py"])
+        assert history is not None
+        version = on.runtime.service.get("P1").files[0].base
+        assert version is not None
+        assert format_reads(history, ["parse.py"]) == [
+            "You asked: Add strict",
+            f"parse.py: 45 lines at version {version.sha256[:12]}",
+            "Also read: client.py",
+            "Searched for parse_header: 4 found; not read: server.py",
+        ]
+
+
+async def test_a_change_inside_a_definition_names_no_uses(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix it", READ, SEARCH, BODY)
+        assert reasons(on) == []
+
+
+async def test_what_is_told_of_reading_stays_when_a_proposal_is_re_based(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix it", BODY)
+        (root / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
+        on.runtime.service.refresh()
+        assert latest(on).files[0].rebased
+        assert reasons(on) == [UNREAD]
+
+
+async def test_the_model_is_not_told_of_reading(server: WireServer, root: Path) -> None:
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix it", edit())
+        await send(on, server, "And?")
+        assert not any("without having read" in text for request in server.requests for _, text in request.said)
