@@ -260,7 +260,7 @@ class OpenSession:
         self.session: Session | None = None
         self._demo = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._seen_versions: dict[str, tuple[int, str, bool]] = {}
+        self._seen_versions: dict[str, tuple[int, str, bool, str]] = {}
         self._seen_count = 0
         """The lines that were seen, when other processes wrote last."""
         self._opening = asyncio.Lock()
@@ -529,5 +529,5 @@ def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     return stage_captured_edits(runtime)
 
 
-def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool]]:
-    return {proposal.id: (proposal.revision, proposal.state, proposal.is_reproduced) for proposal in proposals}
+def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool, str]]:
+    return {one.id: (one.revision, one.state, one.is_reproduced, one.summary) for one in proposals}
