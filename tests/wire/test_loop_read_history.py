@@ -142,13 +142,34 @@ async def test_a_change_inside_a_definition_names_no_uses(server: WireServer, ro
         assert reasons(on) == []
 
 
-async def test_what_is_told_of_reading_stays_when_a_proposal_is_re_based(server: WireServer, root: Path) -> None:
+async def test_the_reason_stays_when_the_user_edits_the_proposed_text(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix it", BODY)
-        (root / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
-        on.runtime.service.refresh()
-        assert latest(on).files[0].rebased
+        on.runtime.service.replace_result("P1", "parse.py", PARSE.replace("value.strip()", "value.lstrip()"))
         assert reasons(on) == [UNREAD]
+
+
+async def test_a_line_of_the_model_that_was_approved_alone_is_no_change_after_the_read(
+    server: WireServer, root: Path
+) -> None:
+    both = [
+        {"old": "value.strip()", "new": "value.strip_all_of_it()"},
+        {"old": "setting_number_3 = 3", "new": "setting_number_3 = 4"},
+    ]
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Fix it", READ, ("edit_file", {"path": "parse.py", "edits": both}))
+        body = next(hunk for hunk in latest(on).hunks if hunk.old_start > 40)
+        on.runtime.service.approve("P1", hunks=[body.id])
+        on.runtime.service.deny("P1")
+        await send(on, server, "Once more", SIGNATURE)
+        assert reasons(on) == []
+
+
+async def test_a_definition_that_is_only_indented_names_no_uses(server: WireServer, root: Path) -> None:
+    inside = {"old": "def parse_header(line):", "new": "class Parser:\n    def parse_header(line):"}
+    async with bench(server, root.parent) as on:
+        await send(on, server, "Move it", READ, SEARCH, ("edit_file", {"path": "parse.py", "edits": [inside]}))
+        assert reasons(on) == []
 
 
 async def test_the_model_is_not_told_of_reading(server: WireServer, root: Path) -> None:

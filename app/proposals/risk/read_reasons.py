@@ -56,7 +56,7 @@ class ReadHistory:
         return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
 
 
-def read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[Reason]:
+def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[Reason]:
     """Yield the reasons in what the model had read before it edited a file.
 
     Args:

@@ -19,7 +19,7 @@ from app.proposals.risk.edited_file import (
     source_of_lock_file,
     test_subject,
 )
-from app.proposals.risk.read_reasons import ReadHistory, read_reasons
+from app.proposals.risk.read_reasons import ReadHistory, find_read_reasons
 from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_ends
 from app.proposals.values.attention_reason import Reason, ReasonKind
@@ -603,9 +603,7 @@ def add_reasons(
     unasked = find_unmentioned_paths(request, [file.path for file in files]) if request else frozenset(known)
     paths = {change.path for change in proposal.files}
     if history is not None:
-        by_reading = [
-            reason for file in iterate_cooperatively(files) for reason in read_reasons(file, history, paths)
-        ]
+        by_reading = [one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)]
     else:
         by_reading = [one for one in proposal.reasons if one.kind.is_of_reading and one.path in paths]
     reasons = (*find_reasons(files, unasked), *by_reading)
