@@ -224,7 +224,7 @@ def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folde
 
 def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(processes: Forking, folder: Path) -> None:
     run(folder, "stage", stdin=TWO_HUNKS)
-    run(folder, "stage", stdin=DELETION)
+    run(folder, "stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
     with plain(processes, folder, "review", "--plain") as review:
         review.answer(AT_HUNK, "n")
         review.answer(AT_HUNK, "u")
