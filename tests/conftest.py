@@ -19,8 +19,8 @@ import pytest
 import textual.screen
 from hypothesis import settings
 
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 from tests.examples import STANDARD
 from tests.forking import Forking, forking

@@ -30,7 +30,7 @@ from app.conversation.payload.projection import CachedProjection, PayloadInputs,
 from app.conversation.payload.token_count import TokenMeter
 from app.images.image import quote_names
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.types import Completed, Payload, Usage
+from app.llm.values.requests_and_updates import Completed, Payload, Usage
 
 
 class ContextUse:

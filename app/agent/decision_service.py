@@ -118,7 +118,7 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Tell the user where a decision on another session's or another agent's proposal was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
         hears = "reads your words" if has_feedback(event) else "is told"
-        who = event.origin.words
+        who = event.origin.description
         return Notice(
             text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
         )

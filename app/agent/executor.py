@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from app.agent.gate import Gate
 from app.agent.interrupt import Interrupted, Interrupter
+from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
 from app.conversation.events import (
@@ -34,11 +35,12 @@ from app.conversation.payload.missing_results import (
     ABORTED_DURING,
     AFTER_QUESTION,
     REFUSED,
+    TIME_IS_UP,
     TRUNCATED,
     malformed_call_reason,
 )
 from app.llm.values.address import host_and_port
-from app.llm.values.types import ReceivedCall
+from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.text.plural import plural
@@ -67,8 +69,13 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._started = clock()
-        self.waited = 0.0
-        """Seconds that went by in `exclude_waiting`."""
+        self._waited = 0.0
+        self._asked: float | None = None
+
+    @property
+    def waited(self) -> float:
+        """Return seconds that went by in `exclude_waiting`."""
+        return self._waited + (self._clock() - self._asked if self._asked is not None else 0.0)
 
     @property
     def working_seconds(self) -> float:
@@ -81,11 +88,11 @@ class Stopwatch:
         """Wrap a question to the user so that the wait for the answer is not counted."""
 
         async def timed(confirmation: Confirmation) -> ConfirmationAnswer:
-            asked = self._clock()
+            self._asked = self._clock()
             try:
                 return await ask(confirmation)
             finally:
-                self.waited += self._clock() - asked
+                self._waited, self._asked = self.waited, None
 
         return timed
 
@@ -147,6 +154,7 @@ class _Progress:
     draft: "Draft"
     gate: Gate
     recorder: CallRecorder
+    budget: TurnBudget
     held: list[ToolResult] = field(default_factory=list)
     """Results of edits, waiting for their proposal."""
     edited: bool = False
@@ -246,7 +254,7 @@ class Executor:
             return self.tools.parse_arguments(call.name, call.arguments)
         return None
 
-    async def run(self, message: AssistantMessage, interrupter: Interrupter, gate: Gate) -> None:
+    async def run(self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, budget: TurnBudget) -> None:
         """Run the calls of a response in order.
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
@@ -257,7 +265,10 @@ class Executor:
             return
         answers = self._answers()
         progress = _Progress(
-            await asyncio.to_thread(self._service.new_draft, self._session_id), gate, CallRecorder(self._log)
+            await asyncio.to_thread(self._service.new_draft, self._session_id),
+            gate,
+            CallRecorder(self._log),
+            budget,
         )
         try:
             for call in message.calls:
@@ -285,17 +296,17 @@ class Executor:
         except ToolError as error:
             await self._record(progress, call, CallOutcome.INVALID, str(error), "malformed call")
             return
-        if tool.kind == "edit" and self._settings().plan:
-            await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
-            return
-        if tool.kind == "edit" and (full := await self._no_room()):
-            await progress.recorder.write_soon(_unread_result(_result(call, CallOutcome.REFUSED, "", ""), full))
-            return
         if tool.kind == "ask":
             await progress.recorder.write_now(_question(call, arguments))
             progress.asked = True
-            return
-        await self._run_tool(call, tool, arguments, progress, interrupter)
+        elif progress.budget.reached(before_request=False) is not None:
+            await self._record(progress, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
+        elif tool.kind == "edit" and self._settings().plan:
+            await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
+        elif tool.kind == "edit" and (full := await self._no_room()):
+            await progress.recorder.write_soon(_unread_result(_result(call, CallOutcome.REFUSED, "", ""), full))
+        else:
+            await self._run_tool(call, tool, arguments, progress, interrupter)
 
     async def _no_room(self) -> TooMuchUnread | None:
         """Return why the reading budget has no room for another edit; None if it has."""
@@ -347,11 +358,14 @@ class Executor:
         try:
             work = tool.run(arguments, context)
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
-            output = await (work if tool.kind == "edit" else interrupter.wait_for(work))
+            until = partial(progress.budget.wait_for_time_limit, lambda: watch.waited)
+            output = await (work if tool.kind == "edit" else interrupter.wait_for(work, until))
         except Interrupted:
             text, summary = (
                 (ABORTED_DURING, "interrupted") if start.recorded else (ABORTED_BEFORE, "not run: interrupted")
             )
+            if not interrupter.is_stopped:
+                text, summary = (TIME_IS_UP if start.recorded else REFUSED), "stopped: time limit reached"
             result = _result(call, CallOutcome.ABORTED, text, summary)
         except CallRejected as rejected:
             result = _result(call, CallOutcome.REJECTED, str(rejected), rejected.summary)

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from app.agent.limits import LimitUse
 from app.conversation.events import (
     Decision,
     Event,
@@ -60,7 +61,7 @@ class TurnProgress:
     effect_step: int = 0
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
         parts = [f"Step {self.step} of {self.step_limit}."]
         if self.times > 1:
@@ -116,14 +117,22 @@ def closing_instruction(
         case InterventionKind.STEP_LIMIT:
             return _instruction(
                 kind,
-                f"The step limit of this turn is reached. {progress.words} Do not call tools. Hand control back to "
-                "the user: say what is done, what is left, and how you would go on.",
+                f"The step limit of this turn is reached. {progress.description} Do not call tools. Hand control "
+                "back to the user: say what is done, what is left, and how you would go on.",
+            )
+        case InterventionKind.COST_LIMIT | InterventionKind.TIME_LIMIT:
+            limit = "on the cost of" if kind is InterventionKind.COST_LIMIT else "on the working time of"
+            staged = f" Your edits are staged as {', '.join(proposals)}." if proposals else ""
+            return _instruction(
+                kind,
+                f"The user's limit {limit} this session is reached; this is your last response.{staged} Do not call "
+                "tools. Hand control back to the user: say briefly what is done and what is left.",
             )
         case InterventionKind.NO_PROGRESS:
             return _instruction(
                 kind,
-                f"This turn makes no progress. {progress.words} Do not call tools. Hand control back to the user: "
-                "say what you tried, what stands in the way, and what you need.",
+                f"This turn makes no progress. {progress.description} Do not call tools. Hand control back to the "
+                "user: say what you tried, what stands in the way, and what you need.",
             )
     return staged_instruction(proposals, paths)
 
@@ -155,10 +164,23 @@ def nudge_instruction(
             )
         case _:
             text = (
-                f"This turn makes no progress. {progress.words} The results above are all there is: use them, try "
-                "another way, or ask the user."
+                f"This turn makes no progress. {progress.description} The results above are all there is: use them, "
+                "try another way, or ask the user."
             )
     return _instruction(kind, text)
+
+
+def limit_near_note(use: LimitUse) -> Intervention:
+    """Return the remark that most of a limit is used, for the rest of the turn."""
+    return Intervention(
+        kind=InterventionKind.LIMIT_NEAR,
+        text=(
+            f"Nearly at a limit that the user has set: {use.words}. Soon no tool will run any more. Finish what "
+            "matters most, begin nothing new, and hand control back to the user."
+        ),
+        scope="turn",
+        limit=use.key,
+    )
 
 
 def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:

@@ -1,7 +1,7 @@
 """The decision ladder: what happens next in a turn, as a pure function of a small state.
 
 It is asked before every request and after every response and batch of calls. The rungs, in order: control flow (the
-user's stop, an open question, the closed gate, a closing request already made, the step limit), room in the context,
+user's stop, an open question, the closed gate, a closing request already made, the limits), room in the context,
 a failed request, the finish reason and the shape of what came last. No other code decides.
 """
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from app.conversation.events import InterventionKind
+from app.conversation.events import InterventionKind, LimitName
 from app.llm.failures.request_errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3
@@ -58,6 +58,11 @@ class LadderState:
     steps: int = 0
     """Requests made in this turn, without the closing one."""
     step_limit: int = 50
+    limit: LimitName | None = None
+    """The user's limit that allows no request but the closing one, or not even that."""
+    limit_message: str = ""
+    closed_by: LimitName | None = None
+    """The limit for which the closing request was made."""
     failure: str = ""
     """`app.llm.failures.request_errors.FailureKind` of the last request, if it failed and was not made again."""
     failure_message: str = ""
@@ -81,6 +86,8 @@ class Stop:
     stopped: Literal["answer", "staged", "refused", "aborted", "failed"]
     message: str = ""
     """One line for the user, where there is something to say."""
+    limit: LimitName | None = None
+    """The limit that has ended the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +135,8 @@ class Rung(StrEnum):
     LAST_RESPONSE = "last response"
     """Its finish reason and shape, or that the user has the model go on."""
     STEP_LIMIT = "step limit"
+    SPENDING_LIMIT = "spending limit"
+    """Of cost or time."""
     NO_PROGRESS = "no progress"
 
 
@@ -144,12 +153,12 @@ def decide(state: LadderState) -> LadderDecision:
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
-        return LadderDecision(Rung.FULL_CONTEXT, _no_room(state))
+        return _within_limits(state, LadderDecision(Rung.FULL_CONTEXT, _no_room(state)))
     if state.failure:
         move = LadderDecision(Rung.FAILED_REQUEST, _after_failure(state))
     else:
         move = LadderDecision(Rung.LAST_RESPONSE, _by_shape(state))
-    return _request(state, move, move.action) if isinstance(move.action, Request) else move
+    return _within_limits(state, _request(state, move, move.action) if isinstance(move.action, Request) else move)
 
 
 def _control_flow(state: LadderState) -> LadderDecision | None:
@@ -165,6 +174,17 @@ def _control_flow(state: LadderState) -> LadderDecision | None:
     return None
 
 
+def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
+    """Return the move, or the end of the turn where it is a request that a limit of cost or time does not allow."""
+    if state.limit is None or not isinstance(move.action, Request | Compact):
+        return move
+    # Where there is no room, a closing request has none either.
+    if not state.steps or state.failure == "context_full" or state.last is LastStep.NO_ROOM:
+        return LadderDecision(Rung.SPENDING_LIMIT, Stop("failed", state.limit_message, state.limit))
+    kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
+    return LadderDecision(Rung.SPENDING_LIMIT, ClosingRequest(kind))
+
+
 def _no_room(state: LadderState) -> Action:
     if not state.compacted:
         return Compact()
@@ -174,16 +194,19 @@ def _no_room(state: LadderState) -> Action:
 
 def _after_closing(state: LadderState) -> Stop:
     """Stop the turn: there is only one closing request in a turn."""
+    limit = state.closed_by
     # An endpoint may answer a call under "none" with an error: the gate has held all the same.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
     if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
-        return Stop("refused", "The model called tools although it was told to stop; they did not run.")
+        return Stop("refused", "The model called tools although it was told to stop; they did not run.", limit)
     if state.unread:
         return Stop("refused", message or _UNREAD.format(unread=state.unread))
     if state.gate_closed:
         return Stop("staged", message)
-    return Stop("failed", message) if failed else Stop("answer", "The turn was ended before the model was done.")
+    if failed:
+        return Stop("failed", message, limit)
+    return Stop("answer", (limit and state.limit_message) or "The turn was ended before the model was done.", limit)
 
 
 def _after_failure(state: LadderState) -> Action:

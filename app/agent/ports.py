@@ -1,16 +1,18 @@
 """Ports of a session, implemented by the code that opens it."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
+from app.agent.limits import Limits
 from app.agent.permission_requests import AllowedFormStore
+from app.config.config_tables import PriceTable
 from app.conversation.events import Event
 from app.conversation.log import EventSink
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload, StreamUpdate
+from app.llm.values.requests_and_updates import Endpoint, Payload, StreamUpdate
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import Proposal
 from app.tools.tool_registry import ToolSet
@@ -31,12 +33,16 @@ class ModelPort(Protocol):
         """Return the endpoint's profile as far as it is known."""
         ...
 
-    def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncIterator[StreamUpdate]:
+    def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncGenerator[StreamUpdate]:
         """Send one request with the payload that `build` makes on a thread; raises `RequestError`."""
         ...
 
     def skip_wait(self) -> None:
         """Send a request that waits to be retried at once."""
+        ...
+
+    async def find_price(self) -> PriceTable | None:
+        """Return the price of the model, looked up at the endpoint if need be; None if it is not known."""
         ...
 
     def with_options(self, model: str, effort: str) -> "ModelPort":
@@ -124,6 +130,7 @@ class TurnSettings:
     max_steps: int = 50
     plan: bool = False
     """The model is to plan: nothing is staged."""
+    limits: Limits = field(default_factory=Limits)
     hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
 
     @property

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.agent.ports import ModelPort
 from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
-from app.conversation.payload.attached import unsent_reason
+from app.conversation.payload.image_attachment import unsent_reason
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, positions_over_limit, quote_names
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.tools.tool_registry import ToolSet
 

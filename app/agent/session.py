@@ -22,6 +22,7 @@ from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.interrupt import Interrupter
 from app.agent.interventions import TurnBriefing
+from app.agent.limits import UsageMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
 from app.agent.request_payload import ImageContents, RequestFactory, unseen_images_notice
@@ -110,6 +111,7 @@ class Session(DecisionService):
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextCompactor(self.log)
         self.spent = self.log.attach(SpendingMeter())
+        self._usage = self.log.attach(UsageMeter())
         images = self.log.attach(ImageContents(ports.content))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
@@ -285,7 +287,7 @@ class Session(DecisionService):
     def _make_turn(self, interrupter: Interrupter) -> Turn:
         state, model = self._turns.state, self.ports.model
         return Turn(
-            ConversationState(self.log, self.gate, state, self.context),
+            ConversationState(self.log, self.gate, state, self.context, self._usage),
             model.with_options(state.command.model, state.command.effort) if state.command else model,
             self._executor,
             self.requests,

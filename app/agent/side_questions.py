@@ -33,7 +33,14 @@ from app.conversation.payload.projection import PayloadInputs, SideRequestInputs
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
-from app.llm.values.types import AttemptDiscarded, Completed, Payload, ProfileCorrected, TextDelta, Usage
+from app.llm.values.requests_and_updates import (
+    AttemptDiscarded,
+    Completed,
+    Payload,
+    ProfileCorrected,
+    TextDelta,
+    Usage,
+)
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.tools.base.contract import ToolError
@@ -199,7 +206,7 @@ def _change(subject: SideSubject) -> str:
     stats = [file.stat for file in proposal.files]
     more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
     return (
-        f"It is about proposal {proposal.id} ({proposal.origin.words}): {proposal.summary or 'no summary'}. "
+        f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
         f"{_standing(proposal)} Its files: {format_files(stats[:_FILES_NAMED])}{more}."
     )
 

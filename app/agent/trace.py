@@ -54,7 +54,7 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
             what = "run calls"
         case Request(nudge=nudge):
             what = f"request: {nudge}" if nudge else "request"
-    given = {field.name: getattr(state, field.name) for field in fields(state) if field.name != "failure_message"}
+    given = {field.name: getattr(state, field.name) for field in fields(state) if not field.name.endswith("_message")}
     facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in given.items() if value}
     return LadderMove(rung=move.rung, move=what, facts=facts)
 

@@ -7,7 +7,7 @@ log; the only things that pass through are a store that cannot be written and th
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -19,7 +19,6 @@ from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ladder import (
     ClosingRequest,
     Compact,
-    LadderState,
     LastStep,
     Request,
     RunCalls,
@@ -27,6 +26,7 @@ from app.agent.ladder import (
     WaitForUser,
     decide,
 )
+from app.agent.limits import TurnBudget, UsageMeter
 from app.agent.ports import ModelPort, TurnSettings
 from app.agent.request_payload import PreparedRequest, RequestFactory
 from app.agent.trace import make_move_record
@@ -46,6 +46,7 @@ from app.conversation.events import (
     CallOutcome,
     Event,
     InterventionKind,
+    LimitName,
     Notice,
     RequestFailed,
     RequestSent,
@@ -58,7 +59,7 @@ from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
-from app.llm.values.types import (
+from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,
@@ -67,6 +68,7 @@ from app.llm.values.types import (
     ProfileCorrected,
     ReasoningDelta,
     RetryScheduled,
+    StreamUpdate,
     TextDelta,
 )
 
@@ -88,6 +90,10 @@ class _Received:
     records: list[Event] = field(default_factory=list)
     """Events to record with the response: attempts that were discarded, notices."""
     completed: Completed | None = None
+    calls: dict[int, int] = field(default_factory=dict)
+    """Characters of the calls that are being written."""
+    size: int = 0
+    """Bytes of text and reasoning, of attempts that were discarded too."""
     latest: float = field(default_factory=time.monotonic)
     """When something came last."""
 
@@ -100,6 +106,7 @@ class ConversationState:
     gate: Gate
     turn: TurnState
     context: ContextCompactor
+    usage: UsageMeter
 
 
 class Turn:
@@ -119,6 +126,7 @@ class Turn:
         self._gate = conversation.gate
         self._state = conversation.turn
         self._context = conversation.context
+        self._usage = conversation.usage
         self._model = model
         self._executor = executor
         self._tools = executor.tools
@@ -130,17 +138,30 @@ class Turn:
         """What the model was told in this turn of tools that can't be used."""
         self._room_made = False
         """Making room was tried since the last good response, whatever came of it."""
+        self._first_tokens = 0
+        """Tokens of the turn's first request, where the cost is limited."""
 
     async def run(self) -> None:
         """Carry out the ladder's decisions until it stops the turn."""
         await self._renew_tools()
+        budget = await self._make_budget()
         while True:
-            state = self._ladder_state()
+            # A tool costs nothing: what it does may be done, as long as the closing request can follow.
+            reached = budget.reached(before_request=self._state.last is not LastStep.CALLS)
+            state = make_ladder_state(
+                self._state,
+                self._gate,
+                step_limit=self._settings().max_steps,
+                aborted=self._interrupter.is_stopped,
+                room_needed=is_nearly_full(self._context.used_tokens, self._model.profile.context_window),
+                compaction_tried=self._room_made,
+                limit=reached,
+            )
             move = decide(state)
             self._log.append_with_next(make_move_record(state, move))
             match move.action:
-                case Stop(stopped=stopped, message=message):
-                    await self._end(stopped, message)
+                case Stop(stopped=stopped, message=message, limit=limit):
+                    await self._end(stopped, message, limit)
                     return
                 case WaitForUser():
                     await self._end("question", "")
@@ -150,16 +171,43 @@ class Turn:
                 case Compact():
                     await self._make_room()
                 case RunCalls():
-                    await self._run_calls()
+                    await self._run_calls(budget)
                 case Request(nudge=kind):
                     if kind is not None:
                         cut = self._state.last is LastStep.CUT_CALLS
                         await self._log.append(
                             interventions.nudge_instruction(kind, calls=cut, progress=self._progress)
                         )
-                    if unavailable := self._unavailable():
-                        await self._log.append(*unavailable)
-                    await self._request(closing=False)
+                    if notes := [*self._unavailable(), *self._nearly_used(budget)]:
+                        await self._log.append(*notes)
+                    await self._request(budget)
+
+    async def _make_budget(self) -> TurnBudget:
+        """Return the limits of the turn."""
+        limits, price = self._settings().limits, None
+        if limits.max_cost is not None:
+            with contextlib.suppress(Interrupted):
+                price = await self._interrupter.wait_for(self._model.find_price())
+            facts, events = await self._requests.payload_inputs(self._model), self._log.events_with_audience()
+            self._first_tokens = await asyncio.to_thread(
+                lambda: self._context.count_tokens(self._context.project(events, self._model.profile, facts))
+            )
+        return TurnBudget(
+            self._usage,
+            limits,
+            self._model.endpoint.model,
+            price,
+            lambda: self._context.used_tokens if self._state.steps else self._first_tokens,
+        )
+
+    def _nearly_used(self, budget: TurnBudget) -> list[Event]:
+        """Return the events that tell user and model of limits that are near."""
+        uses = budget.newly_near(self._state.steps, self._settings().max_steps)
+        return [
+            event
+            for use in uses
+            for event in (Notice(text=f"Nearly at a limit: {use.words}."), interventions.limit_near_note(use))
+        ]
 
     async def _renew_tools(self) -> None:
         """Load the tools that are available now; they stay the same until the end of the turn."""
@@ -191,18 +239,11 @@ class Turn:
     def _progress(self) -> interventions.TurnProgress:
         return self._state.progress(self._settings().max_steps)
 
-    def _ladder_state(self) -> LadderState:
-        return make_ladder_state(
-            self._state,
-            self._gate,
-            step_limit=self._settings().max_steps,
-            aborted=self._interrupter.is_stopped,
-            room_needed=is_nearly_full(self._context.used_tokens, self._model.profile.context_window),
-            compaction_tried=self._room_made,
-        )
-
     async def _end(
-        self, stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"], message: str
+        self,
+        stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"],
+        message: str,
+        limit: LimitName | None = None,
     ) -> None:
         aborted = [
             ToolResult(
@@ -211,12 +252,13 @@ class Turn:
             for call in self._state.unfinished_calls
             if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
-        await self._log.append(*aborted, *self._unavailable(ends=True), TurnEnded(stopped=stopped, message=message))
+        ended = TurnEnded(stopped=stopped, message=message, limit=limit)
+        await self._log.append(*aborted, *self._unavailable(ends=True), ended)
 
-    async def _run_calls(self) -> None:
+    async def _run_calls(self, budget: TurnBudget) -> None:
         message = self._state.last_message
         assert message is not None, "calls come with a response"
-        await self._executor.run(message, self._interrupter, self._gate)
+        await self._executor.run(message, self._interrupter, self._gate, budget)
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
@@ -226,7 +268,7 @@ class Turn:
                 kind, gate.staged_proposals, gate.staged_paths, self._progress, gate.unread
             )
         )
-        await self._request(closing=True)
+        await self._request(None)
         if calls := self._state.unfinished_calls:
             await self._executor.refuse(calls)
 
@@ -239,19 +281,19 @@ class Turn:
             return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
         return False
 
-    async def _request(self, *, closing: bool) -> None:
-        """Send one request and record its outcome."""
+    async def _request(self, budget: TurnBudget | None) -> None:
+        """Send one request and record its outcome; None sends the closing one, which no limit cuts off."""
+        closing = budget is None
         request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(Phase.REQUESTING))
         received = _Received()
         started = time.monotonic()
         try:
-            stalled = (lambda: self._stalled(received)) if closing else None
-            await self._interrupter.wait_for(
-                self._receive(request.build_for_sending, received, closing=closing), until=stalled
-            )
+            until = budget.wait_for_time_limit if budget is not None else lambda: self._stalled(received)
+            await self._interrupter.wait_for(self._receive(request.build_for_sending, received, budget), until=until)
         except Interrupted:
-            await self._record(self._partial("interrupted", received, started), received)
+            cut = not closing and not self._interrupter.is_stopped
+            await self._record(self._partial("truncated" if cut else "interrupted", received, started), received)
         except RequestError as error:
             if not closing and error.partial is not None and self._executor.has_question(error.partial.calls):
                 received.completed = error.partial
@@ -295,10 +337,23 @@ class Turn:
             )
         return request
 
-    async def _receive(self, build: Callable[[Profile], Payload], received: _Received, *, closing: bool) -> None:
-        """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point."""
-        streaming = False
-        async for update in self._model.stream(build, closing=closing):
+    async def _receive(
+        self, build: Callable[[Profile], Payload], received: _Received, budget: TurnBudget | None
+    ) -> None:
+        """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point.
+
+        Raises:
+            Interrupted: the response has grown beyond what the cost limit allows.
+        """
+        closing = budget is None
+        async with contextlib.aclosing(self._model.stream(build, closing=closing)) as updates:
+            await self._take(updates, received, budget)
+
+    async def _take(
+        self, updates: AsyncIterator[StreamUpdate], received: _Received, budget: TurnBudget | None
+    ) -> None:
+        streaming, closing = False, budget is None
+        async for update in updates:
             received.latest = time.monotonic()
             if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
                 streaming = True
@@ -306,11 +361,14 @@ class Turn:
             match update:
                 case TextDelta(text=text):
                     received.text.append(text)
+                    received.size += len(text.encode("utf-8", "replace"))
                     self._publish(TextStreamed(text))
                 case ReasoningDelta(text=text):
                     received.reasoning.append(text)
+                    received.size += len(text.encode("utf-8", "replace"))
                     self._publish(ReasoningStreamed(text))
                 case CallProgress():
+                    received.calls[update.index] = update.characters
                     self._publish(CallStreamed(update.index, update.name, update.characters))
                 case RetryScheduled():
                     streaming = False
@@ -330,6 +388,9 @@ class Turn:
                     received.records.append(Notice(text=update.notice))
                 case Completed():
                     received.completed = update
+                    return
+            if budget is not None and not budget.allows_output(received.size + sum(received.calls.values())):
+                raise Interrupted
 
     async def _stalled(self, received: _Received) -> None:
         """Return once the user's next message is ready and the closing response makes no progress any more.
@@ -347,6 +408,9 @@ class Turn:
         received.records.append(self._message("discarded", "".join(received.text), ""))
         received.text.clear()
         received.reasoning.clear()
+        # They were paid for.
+        received.size += sum(received.calls.values())
+        received.calls.clear()
         self._publish(StreamDiscarded(update.reason))
 
     def _partial(
@@ -354,10 +418,11 @@ class Turn:
     ) -> AssistantMessage | None:
         """Return the received part of an unfinished response; None if nothing was received."""
         text, reasoning = "".join(received.text), "".join(received.reasoning)
-        if not text and not reasoning:
+        calls = sum(received.calls.values()) if state == "truncated" else 0
+        if not text and not reasoning and not calls:
             return None
         message = self._message(state, text, reasoning)
-        return message.model_copy(update={"duration": time.monotonic() - started})
+        return message.model_copy(update={"duration": time.monotonic() - started, "unfinished_calls": calls})
 
     def _response(self, received: _Received, started: float) -> AssistantMessage:
         completed = received.completed

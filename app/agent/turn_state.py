@@ -2,11 +2,12 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from app.agent.gate import Gate
 from app.agent.interventions import TurnProgress
 from app.agent.ladder import LadderState, LastStep
+from app.agent.limits import ReachedLimit
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -16,6 +17,7 @@ from app.conversation.events import (
     Event,
     Intervention,
     InterventionKind,
+    LimitName,
     ProposalStaged,
     Pruned,
     Question,
@@ -31,6 +33,11 @@ from app.conversation.events import (
 _FRUITLESS = frozenset(
     {CallOutcome.ERROR, CallOutcome.INVALID, CallOutcome.REFUSED, CallOutcome.REJECTED, CallOutcome.ABORTED}
 )
+_LIMITS: dict[InterventionKind, LimitName] = {
+    InterventionKind.COST_LIMIT: "cost",
+    InterventionKind.TIME_LIMIT: "time",
+    InterventionKind.STEP_LIMIT: "steps",
+}
 _LONGEST_CALL = 160
 """Characters of a call as the model is reminded of it."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
@@ -58,6 +65,8 @@ class TurnState:
         """Responses of the model in the whole session, discarded ones too; numbers the call uids."""
         self.open_questions: dict[str, Question] = {}
         """Questions by their call's uid that the user has neither answered nor passed over with a message."""
+        self.limit_end = 0
+        """Id of the latest event that ended a turn for a limit of the user's."""
         self._reset()
 
     def _reset(self) -> None:
@@ -66,6 +75,8 @@ class TurnState:
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
         self.closing_sent = False
+        self.closed_by: LimitName | None = None
+        """The limit for which the closing request is made."""
         self.last = LastStep.USER
         self.finish_reason: str | None = None
         self.failure = ""
@@ -123,6 +134,7 @@ class TurnState:
                 self.running = True
             case TurnEnded():
                 self.running = False
+                self.limit_end = event.id if event.limit else self.limit_end
             case UserMessage():
                 self.open_questions.clear()
                 self.command = event.command or self.command
@@ -152,6 +164,7 @@ class TurnState:
                 self.failure, self.failure_message = event.kind, event.message
             case Intervention():
                 self.nudges[event.kind] += 1
+                self.closed_by = _LIMITS.get(event.kind, self.closed_by)
             case ProposalStaged():
                 self._made.clear()
                 self.nudges.pop(InterventionKind.NO_PROGRESS, None)
@@ -197,6 +210,14 @@ class TurnState:
             self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
 
 
+def open_question(events: Iterable[Event]) -> Question | None:
+    """Return the oldest question in these events that the user has neither answered nor passed over."""
+    state = TurnState()
+    for event in events:
+        state.apply(event)
+    return state.question
+
+
 def make_ladder_state(
     turn: TurnState,
     gate: Gate,
@@ -205,12 +226,14 @@ def make_ladder_state(
     aborted: bool = False,
     room_needed: bool = False,
     compaction_tried: bool = False,
+    limit: ReachedLimit | None = None,
 ) -> LadderState:
     """Return the state on which the ladder decides.
 
     Args:
         compaction_tried: making room was tried for this very request and found nothing to remove, which leaves no
             event in the log.
+        limit: the limit of cost or time that allows no further request.
     """
     return LadderState(
         last=turn.last,
@@ -221,6 +244,9 @@ def make_ladder_state(
         closing_sent=turn.closing_sent,
         steps=turn.steps,
         step_limit=step_limit,
+        limit=limit.name if limit else None,
+        limit_message=limit.message if limit else "",
+        closed_by=turn.closed_by,
         failure=turn.failure,
         failure_message=turn.failure_message,
         room_needed=room_needed,

@@ -350,7 +350,7 @@ class TurnRunner:
             async with self._door:
                 if self.is_busy or self._closing or self.question is not None:
                     return
-                if self.feedback.undelivered and heeds:
+                if self._has_fresh_feedback and heeds:
                     await self._begin("feedback")
                 elif self.queue or self._going_on:
                     await self._go_on()
@@ -358,8 +358,13 @@ class TurnRunner:
             self._publish(SessionFailed(f"The turn could not start: {error}"))
 
     @property
+    def _has_fresh_feedback(self) -> bool:
+        """Whether feedback waits for a turn; where a limit has ended one since, the next would end likewise."""
+        return self.feedback.undelivered and self.feedback.latest > self.state.limit_end
+
+    @property
     def _feedback_waits(self) -> bool:
-        return self.feedback.undelivered and self.feedback.latest > self._opened_at
+        return self._has_fresh_feedback and self.feedback.latest > self._opened_at
 
     def _answered(self, call: str, text: str) -> bool:
         """Whether a question was answered with these very words: a key or a click that came twice."""

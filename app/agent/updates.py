@@ -147,7 +147,7 @@ class TemplateRead:
     """The server's own renderings of a conversation were looked at."""
 
     server: str
-    """As in `app.llm.values.types.ChatTemplateChecked`."""
+    """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""
     placement: str
     """Where its chat template keeps system messages; empty if that could not be told."""
 

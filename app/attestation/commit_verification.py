@@ -61,17 +61,17 @@ class FileVerification:
     """Its hunks one by one, where no reviews lead from the whole file before to the whole file after."""
 
     @property
-    def is_covered(self) -> bool:
+    def covered(self) -> bool:
         """Return whether all of its change is."""
         return not self.problem
 
     @property
-    def is_rebased(self) -> bool:
+    def rebased(self) -> bool:
         """Return whether its hunks were reviewed on another base."""
-        return self.is_covered and bool(self.hunks)
+        return self.covered and bool(self.hunks)
 
     @property
-    def uncovered_lines(self) -> list[int]:
+    def lines(self) -> list[int]:
         """Return the first lines of the hunks that are not covered."""
         return [hunk.line for hunk in self.hunks if not hunk.covered]
 
@@ -88,9 +88,9 @@ class CommitVerification:
     """Why the policy asks for no review of it; empty if it does."""
 
     @property
-    def is_covered(self) -> bool:
+    def covered(self) -> bool:
         """Return whether the policy is met."""
-        return bool(self.exempt) or all(file.is_covered for file in self.files)
+        return bool(self.exempt) or all(file.covered for file in self.files)
 
 
 _Node = tuple[str, str]
@@ -251,7 +251,7 @@ class CommitVerifier:
                 search.found.hunks.append(HunkVerification(line, _people(fitting) >= search.people, fitting))
             if not hunks:
                 search.found.problem = "binary content"
-            elif missing := len(search.found.uncovered_lines):
+            elif missing := len(search.found.lines):
                 search.found.problem = f"{missing} of {len(hunks)} hunks" if len(hunks) > 1 else "its change"
             else:
                 search.found.problem = ""

@@ -30,14 +30,14 @@ class VerifiedRange:
     """Signed statements that don't count, by id, with the reason."""
 
     @property
-    def is_covered(self) -> bool:
+    def covered(self) -> bool:
         """Return whether all commits are covered."""
-        return all(commit.is_covered for commit in self.commits)
+        return all(commit.covered for commit in self.commits)
 
     @property
     def summary(self) -> str:
         """Return one sentence for people."""
-        missing = sum(not commit.is_covered for commit in self.commits)
+        missing = sum(not commit.covered for commit in self.commits)
         under = f"under {self.policy}" if self.policy else "with no policy in the base: one review of every change"
         of = f"{missing} of " if missing else ""
         return f"{of}{plural(len(self.commits), 'commit')} {'not ' if missing else ''}covered by reviews, {under}."

@@ -55,7 +55,7 @@ def _folders(workspace: Workspace) -> frozenset[Path]:
     """Return the folders that no ignore rule leaves out, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
-    below = (workspace.root / path for path in islice(workspace.folders(), _MOST_FOLDERS))
+    below = (workspace.root / path for path in islice(workspace.walk_folders(), _MOST_FOLDERS))
     return frozenset((workspace.root, *git, *below))
 
 

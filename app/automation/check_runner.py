@@ -26,9 +26,9 @@ from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import Pending
+from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace

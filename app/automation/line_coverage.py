@@ -11,7 +11,7 @@ from app.automation.report_xml import MOST_XML, ReportError, iterate_xml_element
 from app.concurrency import iterate_cooperatively
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
-from app.sandbox.sandbox_mode import ChangedMeanwhile, SandboxRun
+from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.text.plural import plural
 
 _USUAL = (

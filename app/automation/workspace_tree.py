@@ -100,7 +100,7 @@ class WorkspaceTrees:
 
     def _read_without_git(self, layers: Sequence[Pending]) -> list[WorkspaceTree]:
         root = self._workspace.root
-        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.files()}
+        on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []
         for layer in layers:
             files = on_disk | {path: _blob_of(leaf, "sha1") for path, leaf in layer.items()}

@@ -20,35 +20,35 @@ class Command(NamedTuple):
 COMMANDS = {
     "run": Command("headless_run", "run_headless_turn", opens_workspace=False),
     "proposals": Command("proposal_list", "list_proposals", recovers=False),
-    "show": Command("proposal_commands", "show_proposal"),
+    "show": Command("stage_show_push", "show_proposal"),
     "ask": Command("headless_run", "ask_about_hunk", opens_workspace=False),
-    "approve": Command("decision_commands", "approve_proposals"),
-    "deny": Command("decision_commands", "deny_proposals"),
+    "approve": Command("approve_deny_undo", "approve_proposals"),
+    "deny": Command("approve_deny_undo", "deny_proposals"),
     "review": Command("plain_review", "review_proposals"),
-    "check": Command("check_commands", "run_checks"),
-    "checks": Command("check_commands", "suggest_check_tables"),
+    "check": Command("check_command", "run_checks"),
+    "checks": Command("check_command", "suggest_check_tables"),
     "evidence": Command("evidence_command", "collect_evidence"),
     "reproduce": Command("evidence_command", "reproduce_command_proposal"),
-    "undo": Command("decision_commands", "undo_proposals"),
-    "redo": Command("decision_commands", "redo_proposals"),
-    "stage": Command("proposal_commands", "stage_proposal"),
-    "push": Command("proposal_commands", "push_to_git"),
-    "mcp": Command("server_commands", "serve_mcp", opens_workspace=False),
+    "undo": Command("approve_deny_undo", "undo_proposals"),
+    "redo": Command("approve_deny_undo", "redo_proposals"),
+    "stage": Command("stage_show_push", "stage_proposal"),
+    "push": Command("stage_show_push", "push_to_git"),
+    "mcp": Command("mcp_and_demo_servers", "serve_mcp", opens_workspace=False),
     "hook": Command("", "app.launcher runs it"),
-    "doors": Command("door_commands", "list_doors"),
-    "sessions": Command("session_commands", "list_sessions"),
-    "search": Command("session_commands", "search_sessions"),
-    "export": Command("session_commands", "export_session"),
-    "import": Command("session_commands", "import_session"),
-    "log": Command("record_commands", "print_log"),
-    "trailers": Command("record_commands", "print_trailers"),
-    "notes": Command("record_commands", "write_notes"),
+    "doors": Command("doors_command", "list_doors"),
+    "sessions": Command("sessions_search_export", "list_sessions"),
+    "search": Command("sessions_search_export", "search_sessions"),
+    "export": Command("sessions_search_export", "export_session"),
+    "import": Command("sessions_search_export", "import_session"),
+    "log": Command("log_trailers_notes", "print_log"),
+    "trailers": Command("log_trailers_notes", "print_trailers"),
+    "notes": Command("log_trailers_notes", "write_notes"),
     "verify": Command("verify_command", "verify_commits", opens_workspace=False),
     "doctor": Command("doctor_command", "run_doctor"),
-    "keys": Command("reference_commands", "list_keys"),
-    "servers": Command("reference_commands", "list_servers"),
-    "completion": Command("reference_commands", "print_completion", opens_workspace=False),
-    "demo-server": Command("server_commands", "serve_demo", opens_workspace=False),
+    "keys": Command("keys_servers_completion", "list_keys"),
+    "servers": Command("keys_servers_completion", "list_servers"),
+    "completion": Command("keys_servers_completion", "print_completion", opens_workspace=False),
+    "demo-server": Command("mcp_and_demo_servers", "serve_demo", opens_workspace=False),
 }
 """First words that are commands; anything else is a workspace."""
 
@@ -76,9 +76,8 @@ def wants_plain_lines(environment: Mapping[str, str] = os.environ) -> bool:
 
 def settings_from_flags(arguments: object) -> Mapping[str, Any]:
     """Return the settings that the command line sets, by name; None for those that it does not set."""
-    named = {
-        key: getattr(arguments, key, None) for key in ("model", "base_url", "reasoning_effort", "theme", "max_steps")
-    }
+    keys = ("model", "base_url", "reasoning_effort", "theme", "max_steps", "max_cost", "max_time")
+    named = {key: getattr(arguments, key, None) for key in keys}
     gate = getattr(arguments, "gate", None)
     if gate and gate.startswith("chain"):
         _, _, steps = gate.partition(":")

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from app import __version__
 from app.cli.app_arguments import COMMANDS
 from app.doors.hook.agents import AGENTS
-from app.doors.hook.options import add_hook_arguments, add_hook_options, parse_seconds
+from app.doors.hook.hook_options import add_hook_arguments, add_hook_options, parse_seconds
+from app.text.duration import parse_duration
 
 _EPILOG = """\
 commands:
@@ -122,6 +123,12 @@ def make_command_parser() -> argparse.ArgumentParser:
         "--image", action="append", default=[], type=_text, metavar="FILE", help="an image to send; may be repeated"
     )
     run.add_argument("--max-steps", type=int, metavar="N", help="steps before the model is told to stop")
+    run.add_argument(
+        "--max-cost", type=_dollars, metavar="DOLLARS", help="what the session may cost before the model is stopped"
+    )
+    run.add_argument(
+        "--max-time", type=_duration, metavar="TIME", help="how long its turns may work: 90s, 10m, 1h30m"
+    )
     run.add_argument(
         "--commands",
         choices=("deny", "allow"),
@@ -263,9 +270,23 @@ def _add_export(commands: Any) -> None:
     )
     export.add_argument(
         "--format",
-        choices=("md", "json", "html"),
+        choices=("md", "json", "html", "github", "gitlab"),
         default="md",
-        help="Markdown (default), JSON, or a page of a review",
+        help="Markdown (default) or JSON; of a review Markdown, a page, or what the API of GitHub or GitLab takes",
+    )
+    export.add_argument(
+        "--base",
+        metavar="BRANCH",
+        type=_text,
+        default="",
+        help="for github and gitlab: where the pull request goes (default: HEAD)",
+    )
+    export.add_argument(
+        "--head",
+        metavar="COMMIT",
+        type=_text,
+        default="",
+        help="for github and gitlab: its latest commit (default: that of the proposal)",
     )
     export.add_argument("--images", metavar="FOLDER", help="write the images that you sent there, under their hashes")
     read = _command(commands, "import", "Make a session of what Claude Code, Codex or a list of messages holds.")
@@ -443,6 +464,23 @@ def _text(argument: str) -> str:
     if any("\udc80" <= character <= "\udcff" for character in argument):
         raise argparse.ArgumentTypeError("this is not UTF-8 text")
     return argument
+
+
+def _dollars(argument: str) -> float:
+    try:
+        dollars = float(argument)
+    except ValueError:
+        dollars = 0.0
+    if not 0 < dollars < float("inf"):
+        raise argparse.ArgumentTypeError("give an amount in US dollars, such as 2.00")
+    return dollars
+
+
+def _duration(argument: str) -> float:
+    try:
+        return parse_duration(argument)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _add_session(parser: argparse.ArgumentParser) -> None:

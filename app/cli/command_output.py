@@ -33,6 +33,8 @@ class ExitCode(IntEnum):
     USAGE = 2
     REFUSED = 3
     """Stale, conflicting or unsafe."""
+    LIMIT = 4
+    """A limit of the user's ended the turn."""
 
 
 class CommandError(Exception):

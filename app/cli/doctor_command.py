@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
-from app.cli.door_commands import find_installed_hook
+from app.cli.doors_command import find_installed_hook
 from app.cli.json_documents import CheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.types import Endpoint
+from app.llm.values.requests_and_updates import Endpoint
 from app.runtime.model_connection import (
     LearnedProfiles,
     NotConnected,
@@ -24,7 +24,7 @@ from app.runtime.model_connection import (
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from app.tools.command.sandbox_wording import describe_sandbox
 
 _NAMED = 20
@@ -36,7 +36,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     """Examine the configured endpoint and the installation, print the findings, and keep what was learned."""
     if arguments.hook_schema:
         from app.automation import event_hooks
-        from app.cli.reference_commands import document_schema
+        from app.cli.keys_servers_completion import document_schema
 
         print_text(json.dumps(document_schema(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE

@@ -8,7 +8,7 @@ from app.automation.evidence.evidence_runner import FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.automation.recipe_runner import NotReproducible
-from app.cli.check_commands import checkable_proposal, configured_checks
+from app.cli.check_command import checkable_proposal, configured_checks
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import EvidenceDocument, EvidenceLine, ReproductionDocument
 from app.cli.proposal_choice import parse_hunk_numbers
@@ -59,7 +59,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
         print_line(f"{check.name}: {found.summary}")
         width = max((len(mark.path) for mark in marks), default=0)
         for mark in marks:
-            print_line(f"{mark.path:{width}}  hunk {mark.hunk:<3} {mark.words}")
+            print_line(f"{mark.path:{width}}  hunk {mark.hunk:<3} {mark.description}")
     return ExitCode.DONE if tried or not marks else ExitCode.FAILED
 
 
@@ -89,4 +89,4 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
 
 def make_evidence_line(mark: HunkEvidence) -> EvidenceLine:
     """Return the evidence of one hunk for a document."""
-    return EvidenceLine(**mark.model_dump(mode="json"), words=mark.words)
+    return EvidenceLine(**mark.model_dump(mode="json"), words=mark.description)

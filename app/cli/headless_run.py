@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from app.agent.limits import NO_PRICE
 from app.agent.session import Session, SpendingMeter
 from app.agent.updates import (
     ConfirmationRequested,
@@ -65,8 +66,8 @@ from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import NotConnected, connect_model, open_session, settings_with_picked_model
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
-from app.runtime.workspace_recovery import finish_and_report
-from app.sandbox.sandbox_mode import SandboxMode
+from app.runtime.unfinished_work import finish_and_report
+from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
@@ -131,7 +132,7 @@ async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[s
     if not arguments.demo:
         yield flags
         return
-    from app.cli.server_commands import demo_endpoint
+    from app.cli.mcp_and_demo_servers import demo_endpoint
 
     async with demo_endpoint() as settings:
         yield flags | settings
@@ -145,6 +146,9 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
+    if settings.max_cost is not None and await model.find_price() is None:
+        await model.aclose()
+        raise CommandError(NO_PRICE.format(model=settings.model), ExitCode.USAGE)
     message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
@@ -186,6 +190,8 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
+    if outcome.limit is not None:
+        return ExitCode.LIMIT
     return ExitCode.FAILED if outcome.stopped == "failed" else ExitCode.DONE
 
 
@@ -256,6 +262,7 @@ def _outcome(
         session=session.id,
         text=_last_answer(events),
         stopped=stopped,
+        limit=ended.limit if ended else None,
         question=question.text if question else None,
         options=list(question.options) if question else [],
         proposals=[event.proposal for event in events if isinstance(event, ProposalStaged)],

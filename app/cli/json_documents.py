@@ -317,6 +317,8 @@ class RunDocument(JsonDocument):
     text: str
     """The model's answer."""
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
+    limit: Literal["cost", "time", "steps"] | None
+    """The limit that ended the turn."""
     question: str | None
     options: list[str]
     """Of the question."""

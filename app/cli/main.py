@@ -127,7 +127,7 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
     runtime.hook_dispatcher.tell = print_error
     try:
         if recovers:
-            from app.runtime.workspace_recovery import finish_and_report
+            from app.runtime.unfinished_work import finish_and_report
 
             finish_and_report(runtime, print_error)
         return run(runtime, arguments)
@@ -167,7 +167,7 @@ def _open_screen(arguments: AppArguments) -> int:
     from app.ui.terminal import garbage_collection
 
     # Before the imports, which make next to no garbage.
-    garbage_collection.pause()
+    garbage_collection.pause_collection()
     with capture_typed_keys():
         from app.cli.open_app import open_app
 

@@ -39,7 +39,7 @@ def open_app(arguments: AppArguments) -> int:
 async def _run(arguments: AppArguments) -> int:
     from app.runtime.shutdown import exit_on_signals
     from app.ui.app import SignoffApp
-    from app.ui.themes.first_theme import first_theme
+    from app.ui.themes.first_theme import load_first_theme
 
     async with AsyncExitStack() as stack:
 
@@ -47,7 +47,7 @@ async def _run(arguments: AppArguments) -> int:
             return await open_workspace_for_app(arguments, stack)
 
         where = find_app_dirs()
-        theme = first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
+        theme = load_first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
         with exit_on_signals(app.exit_soon, lambda: app.attention.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
@@ -58,7 +58,7 @@ async def _run(arguments: AppArguments) -> int:
             _report_crash(report, where.log)
         elif app.left is not None:
             _print_resume_command(
-                arguments, await asyncio.to_thread(app.left.compare_with_store, app.controllers.runtime.sessions)
+                arguments, await asyncio.to_thread(app.left.check_if_latest, app.controllers.runtime.sessions)
             )
         return app.return_code or 0
 
@@ -106,7 +106,7 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
     """The demo model, and its sample repository unless a folder was given."""
-    from app.cli.server_commands import demo_endpoint
+    from app.cli.mcp_and_demo_servers import demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
     flags = await stack.enter_async_context(demo_endpoint())

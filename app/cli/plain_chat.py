@@ -15,7 +15,7 @@ from app.cli.headless_run import TurnPrinter, ask_in_session, load_named_images,
 from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.conversation.events import SideExchange, ThreadAnchor
+from app.conversation.events import Event, SideExchange, ThreadAnchor, TurnEnded
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
@@ -111,6 +111,11 @@ class _ChatPrinter(TurnPrinter):
         self.requests = deque(one for one in self.requests if one.key != key)
         if not self.requests:
             self.asked.clear()
+
+    def _event(self, event: Event) -> None:
+        super()._event(event)
+        if isinstance(event, TurnEnded) and event.message:
+            self._line(f"! {event.message}")
 
     def _permit(self, request: ConfirmationRequested) -> None:
         self.requests.append(request)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from app.agent.decision_service import DecisionService
 from app.cli.app_arguments import wants_plain_lines
+from app.cli.approve_deny_undo import describe_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
-from app.cli.decision_commands import describe_caller
-from app.cli.hunk_commands import HunkKeys
+from app.cli.hunk_keys import HunkKeys
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
 from app.cli.proposal_choice import mark_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor

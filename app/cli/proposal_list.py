@@ -52,7 +52,7 @@ def _found(runtime: OpenWorkspace, arguments: argparse.Namespace) -> "list[Propo
     if runtime.has_nothing_pending and not arguments.all:
         return []
     from app.cli.proposal_choice import refresh_proposals
-    from app.runtime.workspace_recovery import finish_and_report
+    from app.runtime.unfinished_work import finish_and_report
 
     finish_and_report(runtime, print_error)
     refresh_proposals(runtime)

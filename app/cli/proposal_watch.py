@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing, suppress
 
-from app.agent.turn_state import TurnState
+from app.agent.turn_state import open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
 from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
 from app.conversation.events import Question
@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import CheckFact
 from app.proposals.values.models import Proposal
 from app.review.note_store import KeptChecks
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import finish_and_report, stage_captured_edits
+from app.runtime.unfinished_work import finish_and_report, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10
@@ -116,10 +116,8 @@ class _Changes:
             if self._looked.get(record.id) == record:
                 continue
             self._looked[record.id] = record
-            state = TurnState()
-            for event in self._runtime.sessions.last_turns(record.id):
-                state.apply(event)
-            before, now = self._questions.get(record.id), state.question
+            before = self._questions.get(record.id)
+            now = open_question(self._runtime.sessions.last_turns(record.id))
             if now is not None and now != before:
                 yield WatchLine(
                     change="question", waiting=waiting, session=record.id, text=now.text, options=list(now.options)

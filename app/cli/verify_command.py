@@ -42,7 +42,7 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
     except GitFailed as error:
         raise CommandError(str(error)) from error
     _PRINTERS["json" if arguments.json else arguments.format](verified)
-    return ExitCode.DONE if verified.is_covered else ExitCode.REFUSED
+    return ExitCode.DONE if verified.covered else ExitCode.REFUSED
 
 
 def _time(day: str | None) -> float:
@@ -62,7 +62,7 @@ _SHOWN = 7
 def print_verification(verified: VerifiedRange) -> None:
     """Print a line for each commit and each file of it."""
     for commit in verified.commits:
-        mark = "✓" if commit.is_covered else "✗"
+        mark = "✓" if commit.covered else "✗"
         print_line(f"{mark} {commit.commit[:_SHOWN]} {commit.subject}{f'  ({commit.exempt})' * bool(commit.exempt)}")
         for file in commit.files:
             path = escape_unsafe(file.path, keep="")
@@ -79,7 +79,7 @@ def print_verification_json(verified: VerifiedRange) -> None:
             base=verified.base,
             tip=verified.tip,
             policy=verified.policy,
-            covered=verified.is_covered,
+            covered=verified.covered,
             commits=[VerifiedCommitLine.model_validate(commit) for commit in verified.commits],
             refused=dict(verified.refused),
         )
@@ -128,13 +128,13 @@ def print_sarif(verified: VerifiedRange) -> None:
 
 def print_badge(verified: VerifiedRange) -> None:
     """Print the JSON of a badge, as https://shields.io/badges/endpoint-badge reads it."""
-    covered = sum(commit.is_covered for commit in verified.commits)
+    covered = sum(commit.covered for commit in verified.commits)
     _print_data(
         {
             "schemaVersion": 1,
             "label": "reviewed",
             "message": f"{covered} of {plural(len(verified.commits), 'commit')}",
-            "color": "brightgreen" if verified.is_covered else "red",
+            "color": "brightgreen" if verified.covered else "red",
         }
     )
 
@@ -147,7 +147,7 @@ def _findings(verified: VerifiedRange) -> Iterator[tuple[str, int, str]]:
     """Yield each uncovered place: the path, the line from 1 or 0 for the whole file, a sentence."""
     for commit in verified.commits:
         for file in commit.files:
-            for line in file.uncovered_lines or [0] if file.problem else ():
+            for line in file.lines or [0] if file.problem else ():
                 yield file.path, line, f"{commit.commit[:_SHOWN]}: {file.problem} not reviewed."
 
 
@@ -157,18 +157,14 @@ def _escape(text: str) -> str:
 
 def _describe(file: FileVerification) -> str:
     if file.problem:
-        lines = (
-            f" (line{'s' * (len(file.uncovered_lines) > 1)} {', '.join(map(str, file.uncovered_lines))})"
-            if file.uncovered_lines
-            else ""
-        )
+        lines = f" (line{'s' * (len(file.lines) > 1)} {', '.join(map(str, file.lines))})" if file.lines else ""
         reviewed = "".join(
             f"; line {hunk.line} by {_describe_reviews(hunk.reviews)}" for hunk in file.hunks if hunk.covered
         )
         return f"{file.problem}{lines} not reviewed{reviewed}"
     if not file.reviews:
         return "no review asked"
-    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.is_rebased}"
+    return f"reviewed by {_describe_reviews(file.reviews)}{', on another base' * file.rebased}"
 
 
 def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:

@@ -223,6 +223,8 @@ class ReadingTable(BaseModel):
 
     unseen_lines: int | None = Field(default=None, ge=1)
     """Changed lines that may wait unread; while more do, agents, patches and the model stage nothing."""
+    pace: bool = False
+    """Whether the status bar says how long the unread lines take at your own pace, which no record ever holds."""
 
 
 def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:

@@ -28,6 +28,7 @@ from app.config.config_tables import (
     validate_placeholders,
 )
 from app.config.toml import parse_toml
+from app.text.duration import parse_duration
 
 WORKSPACE_FILE = ".signoff.toml"
 """The workspace's own configuration, below its root."""
@@ -67,7 +68,18 @@ UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate", "ignored
 to `write` where the user has set `hold`."""
 
 NEVER_FROM_WORKSPACE = frozenset(
-    {"anthropic_api_key", "api_key", "headers", "keys", "vim", "editor", "external_diff", "reading"}
+    {
+        "anthropic_api_key",
+        "api_key",
+        "headers",
+        "keys",
+        "vim",
+        "editor",
+        "external_diff",
+        "reading",
+        "max_cost",
+        "max_time",
+    }
 )
 """What a workspace may never set, trusted or not."""
 
@@ -128,6 +140,10 @@ def _clean_key(key: object) -> object:
     return key
 
 
+def _as_seconds(value: Any) -> Any:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
 class Settings(BaseModel):
     """All settings with their defaults."""
 
@@ -166,6 +182,10 @@ class Settings(BaseModel):
     """Whether the model only plans: edits are refused, and what commands change is thrown away."""
     max_steps: int = Field(default=50, ge=1, le=1_000)
     """Steps in one turn before the model is told to stop."""
+    max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """US dollars that a session may cost: its turns end before a request that could exceed it."""
+    max_time: Annotated[float | None, BeforeValidator(_as_seconds), Field(gt=0, allow_inf_nan=False)] = None
+    """Time that a session's turns may work, waits for you apart: `"90s"`, `"10m"`, `"1h30m"`, or seconds."""
     theme: str = "signoff-dark"
     """A theme of signoff, of Textual, or of the user's `themes` folder."""
     layout: Literal["auto", "unified", "split"] = "auto"

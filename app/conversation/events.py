@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
 from app.images.image import Image
-from app.llm.values.types import ReceivedCall, Usage
+from app.llm.values.requests_and_updates import ReceivedCall, Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from app.proposals.values.origin import Origin
 
@@ -237,6 +237,8 @@ class AssistantMessage(EventBase):
     """Opaque fields echoed to the same endpoint and model only (`reasoning_details`)."""
     duration: float = 0.0
     """Seconds from the request to the end of the stream."""
+    unfinished_calls: int = 0
+    """Characters of calls that were being written when a limit cut the response; they are not kept."""
 
 
 class CallOutcome(StrEnum):
@@ -320,6 +322,10 @@ class Answer(EventBase):
     images: tuple[Image, ...] = ()
 
 
+LimitName = Literal["cost", "time", "steps"]
+"""A limit of the user's that can end a turn."""
+
+
 class InterventionKind(StrEnum):
     """Why the program speaks to the model."""
 
@@ -339,6 +345,10 @@ class InterventionKind(StrEnum):
     """The reading budget has no room for another edit: stop (the closing request)."""
     PLAN = "plan"
     """The model is to plan and to change nothing."""
+    LIMIT_NEAR = "limit_near"
+    """Most of a limit is used."""
+    COST_LIMIT = "cost_limit"
+    TIME_LIMIT = "time_limit"
     FACT = "fact"
     """Anything else that happened and the model has to know (an undo, an edit by the user)."""
 
@@ -355,6 +365,8 @@ class Intervention(EventBase):
     """`request`: in the next request only; `turn`: until this turn ends; `lasting`: stays in the history."""
     files: dict[str, str] = Field(default_factory=dict)
     """For `files_changed`: the files it speaks of, path to the version they have now (empty for a deleted file)."""
+    limit: str = ""
+    """For `limit_near`: the limit, with its value."""
 
 
 class ProposalStaged(EventBase):
@@ -494,6 +506,8 @@ class TurnEnded(EventBase):
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
     """`proposal_staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
     message: str = ""
+    limit: LimitName | None = None
+    """The limit that has ended it."""
 
 
 class LadderMove(EventBase):
@@ -510,7 +524,7 @@ class LadderMove(EventBase):
     """`app.agent.ladder.facts_of`: nothing that was said."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`last response → run calls (last calls, steps 3, step_limit 50)`."""
         facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
         return f"{self.rung} → {self.move} ({facts})"

@@ -110,16 +110,20 @@ def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
 
 def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
-    by = f"From {event.origin.words}: " if event.origin else ""
+    by = f"From {event.origin.description}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
     return f"{head}\n\n{fence_code(diff, 'diff')}" if diff else head
 
 
 def fence_code(text: str, language: str) -> str:
     """Return a code block whose fence is longer than any in the text, so that no line can close it."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = code_fence(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def code_fence(text: str) -> str:
+    """Return a fence of backquotes that is longer than any in the text."""
+    return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)
 
 
 def quote_text(text: str) -> str:

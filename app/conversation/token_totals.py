@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from app.llm.values.types import Usage
+    from app.llm.values.requests_and_updates import Usage
 
 
 class TokenTotals(NamedTuple):

@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import HunkFact
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import make_unrecorded_event
+from app.runtime.unfinished_work import make_unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
 from app.storage.reading_store import ReadingStore

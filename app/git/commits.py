@@ -154,15 +154,15 @@ def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     return single_commit_range(borrowed, commit, name)
 
 
-def branch_range(borrowed: BorrowedRepository, tip: str, name: str) -> CommitRange:
-    """Return the range from HEAD's merge base to the tip of a branch.
+def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = "HEAD") -> CommitRange:
+    """Return the range from the merge base with `onto` to the tip of a branch.
 
     Raises:
         GitFailed: they have no commit in common.
     """
-    head = borrowed.resolve("HEAD")
+    head = borrowed.resolve(onto)
     if not head:
-        raise GitFailed(f"There is no commit here yet that {name} could be compared with.")
+        raise GitFailed(f"There is no commit {onto} here that {name} could be compared with.")
     return CommitRange(_fork(borrowed, head, tip, name), tip, name)
 
 
@@ -261,7 +261,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        named = [workspace.locate(path) for path in paths] or ["."]
+        named = [workspace.normalize_path(path) for path in paths] or ["."]
         within = ["--", *(f"{lead}{'' if path == '.' else path}" or "." for path in named)]
         found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)

@@ -111,7 +111,7 @@ class ImageFiles:
             return f"it looks like a secret: {reason}"
         if path.startswith("/"):
             return "" if mention.dropped else "it is outside the workspace"
-        if twin := self._workspace.secret_twin(path):
+        if twin := self._workspace.find_secret_hard_link(path):
             return f"it is the same file as {twin}"
         return ""
 
@@ -134,7 +134,7 @@ class ImageFiles:
         path = str(Path(path).expanduser()) if path.startswith("~/") else path
         if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
             return path, True
-        return self._workspace.locate(path), False
+        return self._workspace.normalize_path(path), False
 
     def _explained(self, path: str, error: Exception) -> NotAttached:
         name = escape_unsafe(path, keep="")

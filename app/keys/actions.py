@@ -301,6 +301,14 @@ EVERYWHERE: tuple[Action, ...] = (
         footer=4,
     ),
     _action(
+        "app.needed",
+        "What needs you",
+        "f6",
+        "Go to what waits for you: a permission, a question or a proposal, also of another session.",
+        handler="app.go_where_needed",
+        priority=True,
+    ),
+    _action(
         "app.help",
         "Help",
         "f1",

@@ -32,7 +32,7 @@ from app.llm.response.sse import ServerEvent
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.profile import NEXT_PLACEMENT, Profile
-from app.llm.values.types import (
+from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,
@@ -430,8 +430,20 @@ class ModelClient:
         """Return it with its cost, where the price is known."""
         if completed.usage is None:
             return completed
+        return replace(completed, usage=add_cost(completed.usage, self._price))
+
+    @property
+    def _price(self) -> PriceTable | None:
         listed = PriceTable.model_validate(self.profile.price) if self.profile.price is not None else None
-        return replace(completed, usage=add_cost(completed.usage, self.endpoint.price or listed))
+        return self.endpoint.price or listed
+
+    async def find_price(self) -> PriceTable | None:
+        """Return the price of the model: the user's, else that of the endpoint's list; None if neither says it."""
+        if self._price is None and not self._listed:
+            with contextlib.suppress(RequestError, TimeoutError):
+                async with asyncio.timeout(_LISTING):
+                    await self.list_models()
+        return self._price
 
     def _placed_in_vain(self) -> None:
         """Learn that the instruction had no effect: the model was told to call no tool and did.

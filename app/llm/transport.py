@@ -25,7 +25,7 @@ from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.sdk import Sdk, start_loading, wait_until_loaded
 from app.llm.values.address import is_local
-from app.llm.values.types import Endpoint
+from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
 
 _SLICE = 0.002

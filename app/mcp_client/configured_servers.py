@@ -15,9 +15,9 @@ from pydantic import ValidationError
 
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
+from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode, landlock_version
 from app.text.safe_text import escape_unsafe
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError

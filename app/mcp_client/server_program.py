@@ -15,13 +15,13 @@ from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parse_message
 from app.sandbox.captured_changes import Pending
+from app.sandbox.confinement import hide_memory
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.process import MARKER, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import hide_memory
 
 _CHUNK = 64 * 1024
 MOST_UNREAD = 32 * 1024 * 1024

@@ -195,7 +195,7 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
             under = workspace.resolve(folder)
             if workspace.kind(under) != "folder":
                 continue
-            walked = (path for path in islice(workspace.files(under), _LOOKED_AT) if path.endswith(".md"))
+            walked = (path for path in islice(workspace.walk_files(under), _LOOKED_AT) if path.endswith(".md"))
             for path in islice(walked, MOST):
                 below = path.removeprefix(f"{under}/")
                 files.append((f"{folder}/{below}", below, partial(workspace.read, path, LARGEST)))

@@ -57,7 +57,7 @@ class WorkspaceFolder:
 
     def read(self, file: str) -> bytes:
         """A file in it."""
-        real = self._workspace.resolve(self._workspace.locate(f"{self.path}/{file}"))
+        real = self._workspace.resolve(self._workspace.normalize_path(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
         return _no_secret(file, real, self._workspace.read(real, LARGEST))
@@ -65,7 +65,7 @@ class WorkspaceFolder:
     def files(self) -> list[str]:
         """Return at most `MOST_FILES` paths, sorted."""
         under = self._workspace.resolve(self.path)
-        return [path.removeprefix(f"{under}/") for path in islice(self._workspace.files(under), MOST_FILES)]
+        return [path.removeprefix(f"{under}/") for path in islice(self._workspace.walk_files(under), MOST_FILES)]
 
 
 class UserFolder:
@@ -191,7 +191,9 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
     for folder in OF_WORKSPACE:
         try:
             under = workspace.resolve(folder)
-            below = {path.removeprefix(f"{under}/") for path in islice(workspace.files(under), 10 * _MOST_SEARCHED)}
+            below = {
+                path.removeprefix(f"{under}/") for path in islice(workspace.walk_files(under), 10 * _MOST_SEARCHED)
+            }
         except (OSError, WorkspaceError):
             continue
         for name in sorted(path.split("/")[0] for path in below if path.endswith(f"/{FILE_NAME}")):

@@ -270,6 +270,13 @@ class ProposalService:
             self._proposals.rebase_pending(proposal_paths(proposal))
             return self.get(proposal.id)
 
+    def set_summary(self, proposal_id: str, summary: str) -> None:
+        """Replace the summary of a waiting proposal; leave it as it is once a part was decided on."""
+        with self._proposals.lock_for_writing():
+            proposal = self._proposals.get_pending(proposal_id)
+            if proposal.last is None:
+                self._proposals.save(proposal.model_copy(update={"summary": summary}))
+
     def mark_reproduced(self, proposal_id: str, revision: int) -> Proposal:
         """Record that a second run of its command gave this revision of a waiting proposal again.
 

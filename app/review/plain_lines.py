@@ -24,7 +24,7 @@ def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     words = author_summary(proposal)
     place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
-    yield f"From {proposal.origin.words}."
+    yield f"From {proposal.origin.description}."
     if proposal.supersedes:
         yield f"Version {proposal.version}, instead of {proposal.supersedes}."
     if words:
@@ -111,7 +111,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
     """Yield the notes on a hunk: evidence, findings of checks, a repeated edit, the user's comments."""
     path = diff.change.path
     if (found := state.evidence.get(proposal.id)) is not None and (mark := found.marks.get(hunk.id)) is not None:
-        yield f"Without it: {mark.words}."
+        yield f"Without it: {mark.description}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
     missed = [line + 1 for line in uncovered_lines(diff) if line in hunk_line_numbers(hunk, "new")]

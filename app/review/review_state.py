@@ -11,7 +11,7 @@ from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
-from app.proposals.values.origin import Origin
+from app.proposals.values.origin import Origin, OriginKind
 from app.review.hunk_lines import hunk_line_numbers
 from app.review.seen import SeenLines
 from app.review.unfinished_review import (
@@ -199,6 +199,8 @@ class SeenTracker:
         self._bases: dict[str, dict[str, str]] = {}
         """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
+        self._counted: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
+        """By proposal, what `unread_lines` returned last, and what that depends on."""
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
         """Return the seen lines of a proposal, to be added to."""
@@ -209,7 +211,7 @@ class SeenTracker:
 
     def forget_others(self, listed: Container[str]) -> None:
         """Forget the proposals with other ids: they have left the review."""
-        for kept in (self._seen, self._bases, self._moved):
+        for kept in (self._seen, self._bases, self._moved, self._counted):
             for name in [name for name in kept if name not in listed]:
                 del kept[name]
 
@@ -224,6 +226,31 @@ class SeenTracker:
             if missing or (not change.hunks and change.path not in seen.files):
                 paths.append(change.path)
         return UnseenParts(lines, of, tuple(paths))
+
+    @property
+    def lines_read(self) -> int:
+        """Return how many lines were seen of all listed proposals, decided ones too."""
+        return sum(seen.lines for seen in self._seen.values())
+
+    def unread_lines(self, proposal: Proposal) -> tuple[int, int]:
+        """Return how many of a waiting proposal's changed lines were never on screen, and how many there are.
+
+        A file without hunks counts as one line, as for the reading budget.
+        """
+        seen = self.seen_lines(proposal)
+        key = (proposal.revision, proposal.state, seen.lines, len(seen.files))
+        if (counted := self._counted.get(proposal.id)) is None or counted[0] != key:
+            missing = of = 0
+            for change in proposal.files:
+                if change.hunks:
+                    left, lines = seen.count_unseen_of_hunks(change.hunks, ())
+                elif change.state is HunkState.PENDING:
+                    left, lines = int(change.path not in seen.files), 1
+                else:
+                    continue
+                missing, of = missing + left, of + lines
+            counted = self._counted[proposal.id] = key, (missing, of)
+        return counted[1]
 
     def take_new(self) -> dict[str, dict[str, bytes]]:
         """Return the lines seen since the last call, by proposal, in the stored form."""
@@ -294,6 +321,36 @@ class OriginFilter:
         return self.only in ("", proposal.origin.label)
 
 
+_BLOCKING = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
+"""Origins whose author may do nothing more before the decision."""
+
+
+def order_waiting(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Return waiting proposals in the order of need: blocked agents first, then risks, then age.
+
+    One that builds on others comes after these, since it can't be written before them.
+    """
+
+    def need(proposal: Proposal) -> tuple[bool, bool, float]:
+        is_risky = any(reason.kind.is_risk for reason in proposal.reasons)
+        return proposal.origin.kind not in _BLOCKING, not is_risky, proposal.created
+
+    by_need = {item.id: item for item in sorted(proposals, key=need)}
+    ordered: dict[str, Proposal] = {}
+    stack: list[Proposal] = []
+    for item in by_need.values():
+        stack.append(item)
+        while stack:
+            below = [name for change in stack[-1].files for name in change.stacked_on]
+            missing = [by_need[name] for name in below if name in by_need and name not in ordered]
+            if missing and len(stack) <= len(by_need):
+                stack.append(missing[0])
+            else:
+                done = stack.pop()
+                ordered.setdefault(done.id, done)
+    return list(ordered.values())
+
+
 _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
 """States from which `undo` leads back."""
 
@@ -303,7 +360,7 @@ class ReviewState:
     """The queue and the state of its items; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
-    """Oldest first."""
+    """As `order_waiting` orders them."""
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
@@ -334,7 +391,7 @@ class ReviewState:
     """Whether the model goes on by itself once nothing waits any more."""
     _listed: dict[str, Proposal] = field(init=False)
     _positions: dict[str, int] = field(init=False)
-    """Where each waiting proposal stands among them, oldest first."""
+    """Where each waiting proposal stands among them."""
 
     def __post_init__(self) -> None:
         self._index()
@@ -359,7 +416,7 @@ class ReviewState:
                 self.unsaid.follow_changes(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
-        self.waiting = sorted((item for item in known if item.state.is_pending), key=lambda item: item.created)
+        self.waiting = order_waiting(item for item in known if item.state.is_pending)
         self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
         self._index()
         shown = self.proposal
@@ -483,6 +540,22 @@ class ReviewState:
     def unseen_parts(self, proposal: Proposal) -> UnseenParts:
         """Return the chosen parts that have never been on screen."""
         return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
+
+    @property
+    def read_lines(self) -> tuple[int, int]:
+        """Return how many changed lines of all that waits were on screen, and how many there are."""
+        counts = [
+            self.looked_at.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
+        ]
+        of = sum(lines for _, lines in counts)
+        return of - sum(missing for missing, _ in counts), of
+
+    @property
+    def next_unread(self) -> str:
+        """Return the next listed proposal after the shown one that has unseen lines; empty if none has."""
+        at = self._positions.get(self.current, -1) + 1
+        rest = (item for item in (*self.waiting[at:], *self.waiting[:at]) if item.id != self.current)
+        return next((item.id for item in rest if self.looked_at.unread_lines(item)[0]), "")
 
     def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""

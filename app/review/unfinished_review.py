@@ -225,7 +225,7 @@ def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
     )
 
 
-_QUOTED_LINES = 3
+QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
 
 
@@ -253,4 +253,4 @@ def quote_lines(diff: FileDiff, remark: DraftComment) -> str:
         take("old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count, "-")
         take("new", diff.new, hunk.new_start, new, "+")
     take("new", diff.new, new, len(diff.new), " ")
-    return escape_surrogates("\n".join(shown[max(0, at - _QUOTED_LINES) : at + _QUOTED_LINES + 1]))
+    return escape_surrogates("\n".join(shown[max(0, at - QUOTED_LINES) : at + QUOTED_LINES + 1]))

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
+from app.agent.limits import Limits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
+from app.agent.turn_state import open_question
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
@@ -28,7 +30,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.address import is_private, parse_address
-from app.llm.values.types import Endpoint, RequestOptions
+from app.llm.values.requests_and_updates import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
@@ -228,13 +230,20 @@ def make_turn_settings(
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
-    return TurnSettings(lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, hold)
+    return TurnSettings(
+        lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, limits_of(settings), hold
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits of a session."""
+    return Limits(settings.max_cost, settings.max_time)
 
 
 def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
-    files = itertools.islice(runtime.workspace.files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    files = itertools.islice(runtime.workspace.walk_files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
     every = find_guidance(runtime.workspace, nested, tell)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
@@ -335,3 +344,24 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     if settings.model == runtime.settings.model:
         return runtime.setting_origin("model")
     return "your last pick in the app"
+
+
+class AskingSession(NamedTuple):
+    """A session whose model waits for the user's answer."""
+
+    id: str
+    title: str
+    is_open: bool
+    """Whether a window has it."""
+
+
+_LOOKED_AT = 20
+"""Sessions, latest first."""
+
+
+def find_open_question(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
+    """Return the latest other session with an unanswered question; None if there is none. Raises StorageError."""
+    for record in runtime.sessions.all()[:_LOOKED_AT]:
+        if record.id != besides and open_question(runtime.sessions.last_turns(record.id)) is not None:
+            return AskingSession(record.id, record.title, is_session_open(runtime.dirs.session_lock(record.id)))
+    return None

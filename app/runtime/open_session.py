@@ -26,9 +26,16 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import connect_model, list_models, make_committer, make_turn_settings, open_session
+from app.runtime.model_connection import (
+    connect_model,
+    limits_of,
+    list_models,
+    make_committer,
+    make_turn_settings,
+    open_session,
+)
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import (
+from app.runtime.unfinished_work import (
     INTERRUPTED_NOTICE,
     PATIENCE,
     append_decision_to_sessions,
@@ -253,7 +260,7 @@ class OpenSession:
         self.session: Session | None = None
         self._demo = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._seen_versions: dict[str, tuple[int, str, bool]] = {}
+        self._seen_versions: dict[str, tuple[int, str, bool, str]] = {}
         self._seen_count = 0
         """The lines that were seen, when other processes wrote last."""
         self._opening = asyncio.Lock()
@@ -387,7 +394,9 @@ class OpenSession:
             return
         self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
-        self.session.settings = replace(self.session.settings, max_steps=settings.max_steps, plan=settings.plan)
+        self.session.settings = replace(
+            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=limits_of(settings)
+        )
         if policy != self.session.gate.policy:
             self.session.set_gate_policy(policy)
 
@@ -515,10 +524,10 @@ class OpenSession:
 
 def _stage_captured(runtime: OpenWorkspace) -> list[str]:
     # What it needs is loaded once another process has written.
-    from app.runtime.workspace_recovery import stage_captured_edits
+    from app.runtime.unfinished_work import stage_captured_edits
 
     return stage_captured_edits(runtime)
 
 
-def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool]]:
-    return {proposal.id: (proposal.revision, proposal.state, proposal.is_reproduced) for proposal in proposals}
+def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool, str]]:
+    return {one.id: (one.revision, one.state, one.is_reproduced, one.summary) for one in proposals}

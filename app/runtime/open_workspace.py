@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
     from app.sandbox.captured_changes import PathChange, Pending
+    from app.sandbox.confinement import CommandPermissions
     from app.sandbox.sandbox import Sandbox
-    from app.sandbox.sandbox_mode import CommandPermissions
     from app.storage.captured_edit_store import CapturedEdits
     from app.storage.database import AllowedCommandStore
     from app.storage.reading_store import ReadingStore
@@ -292,8 +292,8 @@ class OpenWorkspace:
 
     def _command_permissions(self) -> "CommandPermissions":
         from app.config.settings import ConfigError
+        from app.sandbox.confinement import CommandPermissions
         from app.sandbox.outside_access import SERVICES
-        from app.sandbox.sandbox_mode import CommandPermissions
 
         settings = self.settings
         for name in settings.command_sockets:

@@ -54,7 +54,7 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
     content = find_workspace_commands(runtime.workspace).content
     if trust.is_trusted(content, runtime.sessions, _TOLD):
         return ""
-    trust.trust(content, runtime.sessions, _TOLD)
+    trust.store_trust(content, runtime.sessions, _TOLD)
     named = ", ".join(f"/{name}" for name in known.held[:3])
     more = f" and {len(known.held) - 3} more" if len(known.held) > 3 else ""
     return f"This workspace brings commands along: {named}{more}. /trust shows them and lets them in."

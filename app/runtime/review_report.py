@@ -45,7 +45,7 @@ class ReviewReport:
         return (
             ("State", f"{state[:1].upper()}{state[1:]}"),
             ("Changes", self.size),
-            ("From", self.proposal.origin.words),
+            ("From", self.proposal.origin.description),
             ("Staged", format_time(self.proposal.created)),
             *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
         )
@@ -55,7 +55,7 @@ class ReviewReport:
         """Return the evidence of each hunk at its last decision, in words, by number of the hunk."""
         for decision in reversed(self.decisions):
             if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
-                return {one.hunk: one.words for one in fact.hunks}
+                return {one.hunk: one.description for one in fact.hunks}
         return {}
 
     @property
@@ -120,7 +120,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     facts += [f"hunks {hunks}"] if hunks else []
     facts += [f"by {entry.who}"] if entry.who else []
     seen = entry.circumstances
-    facts += [seen.caller.words] if seen.caller else []
+    facts += [seen.caller.description] if seen.caller else []
     if seen.unseen_lines:
         facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
     elif seen.unseen_lines == 0:
@@ -129,7 +129,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     facts += [entry.recipe_words] if entry.recipe else []
     if (found := seen.evidence) is not None:
         facts.append(f"without each hunk, by {found.check} ({found.selection}):")
-        facts += [f"hunk {one.hunk} of {one.path}: {one.words}" for one in found.hunks]
+        facts += [f"hunk {one.hunk} of {one.path}: {one.description}" for one in found.hunks]
     return facts
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
-from app.workspace.reading import read_file, same_bytes
+from app.workspace.reading import have_same_bytes, read_file
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _HERE = -100
@@ -176,7 +176,7 @@ def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
     try:
         if isinstance(other, FileOrLink):
             return path.lstat().st_size == len(other.data) and read_leaf(path, len(other.data)) == other
-        return path.readlink() == other.readlink() if path.is_symlink() else same_bytes(path, other)
+        return path.readlink() == other.readlink() if path.is_symlink() else have_same_bytes(path, other)
     except PermissionError:
         # What its own owner can't read has no content to compare; its times would have to do.
         return True

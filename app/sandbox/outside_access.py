@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.sandbox.cache_layers import cache_folders
-from app.sandbox.sandbox_mode import CommandPermissions
+from app.sandbox.confinement import CommandPermissions
 
 _SOCKET_TABLE = Path("/proc/net/unix")
 """The kernel's list of Unix sockets of this network namespace, with the path of each that has one (proc(5))."""

@@ -16,9 +16,9 @@ from app.workspace.ignore import (
     Rules,
     compile_patterns,
     is_ignored,
-    patterns_in,
+    read_patterns,
+    read_rules_file,
     rules_above,
-    rules_of_file,
 )
 from app.workspace.path_rules import UnsafePath, check_name, has_path_at_or_below, is_nested_too_deep
 from app.workspace.paths import Workspace
@@ -117,7 +117,7 @@ class GitIgnoreRules:
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
-        if not self._fixed and (patterns := patterns_in(self._root / folder / RULES)):
+        if not self._fixed and (patterns := read_patterns(self._root / folder / RULES)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
         return (IgnoreFile(compile_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
@@ -171,7 +171,7 @@ class GitIgnoreRules:
             if found := _EXCLUDES_FILE.search(text):
                 named = Path(found[1]).expanduser()
                 break
-        return rules_of_file(named)
+        return read_rules_file(named)
 
 
 _CACHES = frozenset(

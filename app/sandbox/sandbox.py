@@ -12,6 +12,17 @@ from pathlib import Path
 
 from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, make_layers, open_kept_layers, prune_layers
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, WriteBackReport
+from app.sandbox.confinement import (
+    CommandPermissions,
+    ProbeResult,
+    SandboxMode,
+    SandboxRun,
+    can_filter_syscalls,
+    confine_steps,
+    hide_memory,
+    landlock_version,
+    unbounded_reason,
+)
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
 from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
@@ -28,17 +39,6 @@ from app.sandbox.process import (
     run_shielded,
 )
 from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
-from app.sandbox.sandbox_mode import (
-    CommandPermissions,
-    ProbeResult,
-    SandboxMode,
-    SandboxRun,
-    can_filter_syscalls,
-    confine_steps,
-    hide_memory,
-    landlock_version,
-    unbounded_reason,
-)
 from app.sandbox.workspace_backup import WorkspaceBackup, workspace_backup
 from app.workspace.paths import Workspace
 

@@ -10,9 +10,9 @@ import stat
 from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, TouchedPath
+from app.sandbox.confinement import ChangedMeanwhile
 from app.sandbox.disk_leaf import has_same_content, read_leaf, write_leaf
 from app.sandbox.path_policy import PathPolicy, list_folder
-from app.sandbox.sandbox_mode import ChangedMeanwhile
 from app.workspace.reading import read_file
 
 _OPAQUE = "user.overlay.opaque"

@@ -22,7 +22,7 @@ from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_l
 from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import is_nested_too_deep
-from app.workspace.reading import same_bytes
+from app.workspace.reading import have_same_bytes
 
 _TRIES, _PAUSE = 20, 0.1
 _INDEX, _MARK, _LOCK = "index.json", "running", "lock"
@@ -265,7 +265,7 @@ class WorkspaceBackup:
             return not has_same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
             return self._before(path, before.size) != read_leaf(self.root / path, after.size)
-        return stat.S_ISREG(after.mode) and not same_bytes(self.store / self._names[path], self.root / path)
+        return stat.S_ISREG(after.mode) and not have_same_bytes(self.store / self._names[path], self.root / path)
 
     def _before(self, path: str, limit: int) -> FileOrLink | None:
         if path in self._pending:

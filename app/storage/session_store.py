@@ -5,10 +5,9 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import TypeVar, cast, get_args
+from typing import cast, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from app.conversation.events import (
     AssistantMessage,
@@ -23,10 +22,9 @@ from app.conversation.events import (
 )
 from app.conversation.log import from_first_turn
 from app.storage.change_signals import ChangeSignal
+from app.storage.compact_records import compact_record
 from app.storage.database import Database
 from app.storage.storage_errors import NoSuchSession, StorageError
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 _LENGTH = 80
 """Characters of a title."""
@@ -377,7 +375,7 @@ def _event(number: int, at: float, kind: str, body: str) -> Event:
     """An event from its JSON; raises KeyError, ValidationError."""
     model = _KINDS[kind]
     event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
-    return _compact(event)
+    return compact_record(event)
 
 
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
@@ -411,41 +409,7 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
         (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
     )
-    return _compact(event, {"id": cursor.lastrowid, "time": at})
-
-
-def _compact(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
-    """Return an equal record that takes less memory, with other values for the fields in `changes`.
-
-    Pydantic gives each record its own dict and its own set of field names, which are larger than the values of a
-    short event. Attributes that are set one by one share their names with all records of the class (key-sharing
-    dicts, https://peps.python.org/pep-0412/), and one set of names serves the class. Which fields were given
-    explicitly is lost: `exclude_unset` has no effect on the copy.
-    """
-    kind = type(record)
-    copied = kind.__new__(kind)
-    for name, value in (record.__dict__ if changes is None else {**record.__dict__, **changes}).items():
-        # The records are frozen, and this one is not finished yet.
-        object.__setattr__(copied, name, _compact_value(value))
-    object.__setattr__(copied, "__pydantic_fields_set__", _fields_of(kind))
-    object.__setattr__(copied, "__pydantic_extra__", None)
-    object.__setattr__(copied, "__pydantic_private__", None)
-    return copied
-
-
-def _compact_value(value: object) -> object:
-    """Return the value with compact records in it. A named tuple stays as it is: it must keep its class."""
-    if isinstance(value, BaseModel):
-        return _compact(value)
-    if type(value) is tuple and value:
-        return tuple(map(_compact_value, value))
-    return value
-
-
-@cache
-def _fields_of(kind: type[BaseModel]) -> set[str]:
-    """Return the names of all fields of a class of records: always the same set."""
-    return set(kind.model_fields)
+    return compact_record(event, {"id": cursor.lastrowid, "time": at})
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:

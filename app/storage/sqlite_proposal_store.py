@@ -17,6 +17,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage.captured_edit_store import RESERVE
 from app.storage.change_signals import ChangeSignal
+from app.storage.compact_records import compact_record
 from app.storage.database import Database
 from app.storage.reading_store import check_unread
 from app.storage.storage_errors import StorageError
@@ -256,7 +257,7 @@ def _proposal(body: object) -> Proposal:
 
 @lru_cache(maxsize=32)
 def _small_proposal(body: str) -> Proposal:
-    return _read(Proposal, body)
+    return compact_record(_read(Proposal, body))
 
 
 @lru_cache(maxsize=2)

@@ -66,8 +66,8 @@ class DeceptiveText:
         return ", ".join(part for part in parts if part)
 
     @property
-    def is_ordinary(self) -> tuple[str, ...]:
-        """Return whether all findings are ordinary in natural languages."""
+    def harmless_remarks(self) -> tuple[str, ...]:
+        """Return a remark for each finding that is ordinary in natural languages."""
         lines, spaces = self.right_to_left, self.spaces
         mentions = (
             f"Right-to-left text on {_counted(lines, 'line')}." if lines else "",

@@ -32,7 +32,7 @@ class ApplyPatch(Tool):
         draft = context.draft
         with refusals_as_tool_errors():
             patch = await asyncio.to_thread(draft.read_patch, arguments.patch)
-            paths = [context.workspace.locate(path) for path in patch.paths]
+            paths = [context.workspace.normalize_path(path) for path in patch.paths]
         # A refusal quotes the files, so the question comes first; its names are those that the engine goes by.
         await ask_if_secret(context, *paths)
         return await stage_edit(context, arguments.summary, draft.apply_patch, patch)

@@ -31,13 +31,16 @@ from app.ui.themes.first_theme import STANDARD, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
+from widgets.common.workbench_bars import ReadingGrew
 
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
     from app.config.settings import Settings
 
-_WORKBENCH_ACTIONS = frozenset({"focus_chat", "focus_diff", "focus_approvals", "interrupt", "command"})
+_WORKBENCH_ACTIONS = frozenset(
+    {"focus_chat", "focus_diff", "focus_approvals", "go_where_needed", "interrupt", "command"}
+)
 """Actions that make sense only while the workbench is in front."""
 
 
@@ -107,7 +110,9 @@ class SignoffApp(FittedApp):
         )
         self.controllers = Controllers()
         """The controllers behind the panes."""
-        self._startup = Startup(self, self.controllers, self._chat, self._app_context, self._inbox, self.draw_status)
+        self._startup = Startup(
+            self, self.controllers, self._chat, self._app_context, self._inbox, self.update_status_bar
+        )
 
     # What is open
 
@@ -155,7 +160,7 @@ class SignoffApp(FittedApp):
         else:
             await self._startup.show(opened, end)
         finally:
-            garbage_collection.go_on()
+            garbage_collection.resume_collection()
 
     async def action_quit(self) -> None:
         """Leave the app; the session stays valid in any state."""
@@ -180,7 +185,7 @@ class SignoffApp(FittedApp):
     @on(Driver.SignalResume)
     def redraw_after_suspend(self) -> None:
         """Redraw everything after the shell has resumed the app."""
-        self.workbench.lose_picture()
+        self.workbench.require_repaint()
         self.refresh(layout=True)
 
     # What the session says
@@ -188,14 +193,14 @@ class SignoffApp(FittedApp):
     @on(SessionUpdated)
     def show_updates(self) -> None:
         """Show the session's updates, as many as the time allows."""
-        for update in self._inbox.take():
+        for update in self._inbox.take_updates():
             if self.is_running:
                 self._show_update(update)
 
     def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, ProposalsChanged, SessionFailed
-        from app.ui.status import begins_turn, calls_back, changes_status
+        from app.ui.status import attention_reason, begins_turn, changes_status
 
         match update:
             case ProposalsChanged():
@@ -214,14 +219,14 @@ class SignoffApp(FittedApp):
                     self.workbench.release_review_width()
                     self._expect_turn()
         if changes_status(update):
-            self.draw_status()
+            self.update_status_bar()
         if self.controllers.review is not None:
-            self.controllers.review.follow(update)
-        if (reason := calls_back(update)) and not self.app_focus:
+            self.controllers.review.handle_update(update)
+        if (reason := attention_reason(update)) and not self.app_focus:
             self.attention.call(self.settings.notify, reason)
 
     @on(Workbench.ReviewWanted)
-    def make_review(self) -> None:
+    def load_review(self) -> None:
         """Load and show the review when it is first needed."""
         self.run_background(self._startup.review_loader.ensure_loaded, group="review")
 
@@ -239,28 +244,33 @@ class SignoffApp(FittedApp):
             return
         self.workbench.show_proposals(proposals)
         if self.controllers.review is not None:
-            self.controllers.review.settle(proposals)
-        self.draw_status()
+            self.controllers.review.handle_proposals(proposals)
+        self.update_status_bar()
 
     @on(events.DescendantFocus)
-    def name_answer_key(self) -> None:
+    def show_answer_key(self) -> None:
         """Show the key that answers an open question; it depends on the focus."""
         if self.workbench.session_status.asks:
-            self.draw_status()
+            self.update_status_bar()
 
-    def draw_status(self) -> None:
+    @on(ReadingGrew)
+    def update_status_bar(self) -> None:
         """Bring the status bar up to date."""
-        from app.ui.status import status_of
+        from app.ui.status import make_status
+        from app.ui.terminal.attention import window_title
 
-        bench = self.workbench
-        bench.session_status = status_of(
+        bench, side = self.workbench, self.controllers.review
+        bench.session_status = make_status(
             self.settings,
             self.current,
             self.controllers.runtime.workspace.root,
             bench.waiting,
-            in_review=bench.in_review,
-            in_composer=bench.in_composer,
+            side.reading.status if side is not None else None,
+            in_review=bench.is_in_review,
+            in_composer=bench.is_in_composer,
         )
+        needed = bench.waiting + bool(bench.session_status.asks)
+        self.attention.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
 
     # What the user says
 
@@ -311,9 +321,9 @@ class SignoffApp(FittedApp):
         self.run_background(keep, group="share", exclusive=True)
 
     @on(Composer.DraftChanged)
-    def keep_draft(self, event: Composer.DraftChanged) -> None:
+    def save_draft(self, event: Composer.DraftChanged) -> None:
         """Save the composer's draft, so that it survives a restart; preload what a turn needs."""
-        self._chat.keep_draft(event.kept())
+        self._chat.save_draft(event.to_stored())
         if event.text:
             self._expect_turn()
 
@@ -321,7 +331,7 @@ class SignoffApp(FittedApp):
         """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
-            self.run_background(self._startup.expect_turn, group="turn")
+            self.run_background(self._startup.preload_turn, group="turn")
 
     # Actions
 
@@ -344,11 +354,22 @@ class SignoffApp(FittedApp):
         """Go to the approvals."""
         self.workbench.show_pane("approvals")
 
+    def action_go_where_needed(self) -> None:
+        """Go to a permission request, a question or a proposal that waits; else say in which session one does."""
+        if self.workbench.needs_permission:
+            self.workbench.show_pane("approvals")
+        elif self.workbench.session_status.asks:
+            self.action_focus_chat()
+        elif self.workbench.waiting:
+            self.workbench.show_pane("diff")
+        elif self.current.ready.is_set():
+            self.run_background(self.controllers.commands.open_asking_session, group="command")
+
     def action_interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""
         self._chat.interrupt()
 
-    @on(QueuedMessages.Wanted)
+    @on(QueuedMessages.TakeBackWanted)
     def take_queue_back(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
         self._chat.take_queue_back()

@@ -93,7 +93,7 @@ class ChatArea(Column):
         self._session = session
         self._acts = acts
         self._app_context = app_context
-        composer.set_files(workspace.files)
+        composer.set_files(workspace.walk_files)
         self._interventions = True
         """Whether the chat shows them, as far as the settings say."""
 

@@ -108,10 +108,10 @@ class ChatController:
         self._written_in = session.id
         open_session.drafts.save(session.id, chat.composer.dump_draft)
         chat.composer.set_queue(session.queue)
-        self.back_to_composer(session.take_back_queue())
+        self.restore_to_composer(session.take_back_queue())
         if session.is_follower:
             self._app_context.notify(FOLLOWS)
-        self.workbench.call_review(partial(_recall_comments, session.log.events))
+        self.workbench.call_when_review_mounted(partial(_recall_comments, session.log.events))
         await self.show_proposals()
 
     def show_hint(self, text: str) -> None:
@@ -126,7 +126,7 @@ class ChatController:
         """Unfold or fold the to-do list; return whether there is one."""
         return self.workbench.chat.todo_bar.toggle_folded()
 
-    async def go_to(self, session_id: str, event: int) -> None:
+    async def go_to_event(self, session_id: str, event: int) -> None:
         """Show an event of any session."""
         from app.conversation.events import find_side_thread
 
@@ -137,7 +137,7 @@ class ChatController:
         if (place := find_side_thread(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
-            self.workbench.call_review(lambda review: review.show_thread(place))
+            self.workbench.call_when_review_mounted(lambda review: review.show_thread(place))
             return
         self.workbench.show_pane("chat")
         await self.workbench.chat.show_event(log, event)
@@ -159,7 +159,7 @@ class ChatController:
                 return
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
-                session = await self.session.wait_for()
+                session = await self.session.wait_for_session()
                 images = await self.find_images(mentions)
             await session.send(text, command, images)
         except Exception:
@@ -235,10 +235,10 @@ class ChatController:
 
     def add_to_composer(self, text: str) -> None:
         """Add orphaned words of the review to the composer."""
-        self.back_to_composer([text])
+        self.restore_to_composer([text])
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
-    def back_to_composer(self, texts: Sequence[str]) -> None:
+    def restore_to_composer(self, texts: Sequence[str]) -> None:
         """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
@@ -248,14 +248,14 @@ class ChatController:
     def interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""
         if (session := self.session.current) is not None and session.is_busy:
-            self.back_to_composer(session.interrupt())
+            self.restore_to_composer(session.interrupt())
 
     def take_queue_back(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
         if (session := self.session.current) is not None:
-            self.back_to_composer(session.take_back_queue())
+            self.restore_to_composer(session.take_back_queue())
 
-    def keep_draft(self, draft: str) -> None:
+    def save_draft(self, draft: str) -> None:
         """Save the composer's draft, so that it survives a restart."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
@@ -275,7 +275,7 @@ class ChatController:
         await self.session.wait_until_open()
         await self.session.open_session.show_proposal(proposal_id)
         await self.show_proposals()
-        self.workbench.call_review(lambda review: review.show_item(proposal_id))
+        self.workbench.call_when_review_mounted(lambda review: review.show_item(proposal_id))
         self.workbench.show_pane("diff")
 
 

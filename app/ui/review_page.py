@@ -23,7 +23,7 @@ from app.runtime.review_report import (
 )
 from app.text.safe_text import escape_unsafe
 from app.ui.themes.first_theme import own_theme
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
 _Said = dict[tuple[str, int], list[str]]
@@ -215,6 +215,6 @@ def _styles() -> str:
 
 
 def _variables(theme: Theme) -> str:
-    values = diff_variable_defaults(theme) | theme.to_color_system().generate() | theme.variables
+    values = make_diff_variable_defaults(theme) | theme.to_color_system().generate() | theme.variables
     wanted = [name for name in values if name in _COLOURS or name.startswith("diff-")]
     return "".join(f"--{name}:{values[name]};" for name in wanted if values[name].startswith("#"))

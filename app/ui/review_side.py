@@ -13,6 +13,7 @@ from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import Decided, ReviewActions
 from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
 from widgets.common.containers import Column
+from widgets.common.workbench_bars import ReadingGrew
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -89,7 +90,7 @@ class ReviewSide(Column):
     def apply_settings(self, settings: "Settings") -> None:
         """Apply the settings, except where the user has changed the view by key."""
         self._decisions.checks.check_new()
-        self.review.set_goes_on(settings.continue_after_approval)
+        self.review.set_model_continues(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
         before, self._look = self._look, look
         if look[0] != before[0]:
@@ -104,9 +105,14 @@ class ReviewSide(Column):
     # Messages of the review
 
     @on(DiffView.CameOnScreen)
-    def keep_seen(self) -> None:
-        """Save the seen lines."""
-        self._work(self._reading.save_soon, group="reading")
+    def save_seen_lines(self) -> None:
+        """Save the seen lines, and tell once that is done."""
+
+        async def save() -> None:
+            if await self._reading.save_soon():
+                self.post_message(ReadingGrew())
+
+        self._work(save, group="reading")
 
     @on(review_messages.VersionsWanted)
     @on(review_messages.FollowUpsWanted)
@@ -186,12 +192,12 @@ class ReviewSide(Column):
         open_link(self.app, event.href, self._asking.tell)
 
     @on(review_messages.NotesChanged)
-    def keep_notes(self, event: review_messages.NotesChanged) -> None:
+    def save_notes(self, event: review_messages.NotesChanged) -> None:
         """Save an unfinished review, so that it survives a restart; update the checks for the chosen hunks."""
         self._decisions.checks.check_new()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(review_messages.FeedbackOrphaned)
-    def keep_words(self, event: review_messages.FeedbackOrphaned) -> None:
+    def move_words_to_composer(self, event: review_messages.FeedbackOrphaned) -> None:
         """Move orphaned words to the composer."""
         self._decisions.chat.add_to_composer(event.text)

@@ -45,15 +45,15 @@ class ReviewControllers(NamedTuple):
     reading: "ReadingProgress"
     """Shares what was seen in it."""
 
-    def follow(self, update: "Update") -> None:
+    def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
         self.decisions.after_decision.handle_update(update)
         self.asking.handle_update(update)
 
-    def settle(self, proposals: "Sequence[Proposal]") -> None:
+    def handle_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Handle the present waiting proposals."""
         self.checks.check_new(proposals)
-        self.decisions.after_decision.settle()
+        self.decisions.after_decision.return_to_composer_if_done()
 
     async def close(self) -> None:
         """Stop all work, and save seen lines and unfinished notes."""
@@ -102,7 +102,7 @@ class ReviewLoader:
         self._may_begin = asyncio.Event()
         self._making = asyncio.Lock()
 
-    def begin(self) -> None:
+    def allow_loading(self) -> None:
         """The settings and the store are there: from now on the review can be made."""
         self._may_begin.set()
 
@@ -201,7 +201,7 @@ async def open_with_chat(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Eve
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
     loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
     opened = await opener()
-    end = await asyncio.to_thread(read_end, opened)
+    end = await asyncio.to_thread(read_session_end, opened)
     await loading
     return opened, end
 
@@ -242,7 +242,7 @@ class Startup:
         """Show the opened workspace: first the end of its session, if it has one."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
-        self.review_loader.begin()
+        self.review_loader.allow_loading()
         if end:
             await self._show_chat(end)
             await self._painted()
@@ -264,7 +264,7 @@ class Startup:
             self._app_context.notify(line, problem=True)
         await self._chat.show_proposals()
 
-    async def expect_turn(self) -> None:
+    async def preload_turn(self) -> None:
         """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
         The review comes last: nothing waits in it before the first response is over.
@@ -349,7 +349,7 @@ class Startup:
             ),
         )
         session = OpenSession(controllers.runtime, controllers.preferences.settings, self._inbox.put)
-        self._current.attach(session, controllers.connector.choose)
+        self._current.attach(session, controllers.connector.connect_or_choose)
 
     async def _painted(self) -> None:
         painted = asyncio.Event()
@@ -368,7 +368,7 @@ def load_chat_side() -> None:
     import app.ui.terminal.external_editor  # noqa: F401
 
 
-def read_end(opened: OpenedWorkspace) -> "Sequence[Event]":
+def read_session_end(opened: OpenedWorkspace) -> "Sequence[Event]":
     """The end of the session: to read the whole log takes longer."""
     end = opened.last_turns()
     if end:

@@ -16,7 +16,7 @@ from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, Tur
 from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
 from app.workspace.git_repository import current_branch
-from widgets.common.workbench_bars import StatusValues
+from widgets.common.workbench_bars import ReadingStatus, StatusValues
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -30,8 +30,15 @@ _WORDS = {
 }
 
 
-def status_of(
-    settings: "Settings", current: CurrentSession, root: Path, waiting: int, *, in_review: bool, in_composer: bool
+def make_status(
+    settings: "Settings",
+    current: CurrentSession,
+    root: Path,
+    waiting: int,
+    reading: ReadingStatus | None,
+    *,
+    in_review: bool,
+    in_composer: bool,
 ) -> StatusValues:
     """Return the values of the status bar.
 
@@ -40,12 +47,13 @@ def status_of(
         current: the session, once there is one.
         root: of the workspace.
         waiting: proposals that await a decision.
+        reading: how much of them was read; None while nothing is listed.
         in_review: keys go to the review.
         in_composer: keys go to the composer.
     """
     here, session = current_branch(root), current.current
     if session is None:
-        return StatusValues(model=settings.model, waiting=waiting, branch=here)
+        return StatusValues(model=settings.model, waiting=waiting, branch=here, reading=reading or ReadingStatus())
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.confirmations.open_requests:
@@ -62,6 +70,7 @@ def status_of(
         plan=session.settings.plan,
         policy=chain if policy.kind == "chain" else "every-edit",
         waiting=waiting,
+        reading=reading or ReadingStatus(),
         context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
         spent=session.spent.total,
@@ -99,7 +108,7 @@ def begins_turn(update: Update) -> bool:
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 
-def calls_back(update: Update) -> str:
+def attention_reason(update: Update) -> str:
     """Return why the user is needed now, for a notification; empty if not."""
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):

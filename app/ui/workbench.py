@@ -308,16 +308,16 @@ class Workbench(Screen[None]):
         return bool(self.waiting) or self.needs_permission
 
     @property
-    def in_review(self) -> bool:
+    def is_in_review(self) -> bool:
         """Whether keys go to the review."""
         return self._review_side is not None and self.review.in_focus
 
     @property
-    def in_composer(self) -> bool:
+    def is_in_composer(self) -> bool:
         """Whether keys go to the composer."""
         return self.focused is self.composer.editor
 
-    def call_review(self, tell: "Callable[[Review], None]") -> None:
+    def call_when_review_mounted(self, tell: "Callable[[Review], None]") -> None:
         """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
             self._review_calls.append(tell)
@@ -331,7 +331,7 @@ class Workbench(Screen[None]):
             change(review)
             self.chat.status_line.show_permissions(review.open_permission_count)
 
-        self.call_review(tell)
+        self.call_when_review_mounted(tell)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show the waiting and the latest decided proposals."""
@@ -393,7 +393,7 @@ class Workbench(Screen[None]):
         """Bring a pane of the review to the front by Enter, after which nothing is decided for a moment."""
         self.show_pane(pane)
         if self._review_side is not None:
-            self.review.hold_keys("Enter led here just now. Look, then press the key again.")
+            self.review.restart_grace_period("Enter led here just now. Look, then press the key again.")
 
     def set_full_screen(self, on: bool) -> None:
         """Give the review the whole screen, or part it again."""
@@ -425,11 +425,11 @@ class Workbench(Screen[None]):
                 self.set_focus(self.review.pane.queue)
 
     @on(events.ScreenResume)
-    def lose_picture(self) -> None:
+    def require_repaint(self) -> None:
         """Require a new picture before a key decides anything: a dialog or a shell covered the screen."""
         if self._review_side is not None:
             self.review.wait_for_paint()
-            self.query_one(ChatColumn).lose_picture()
+            self.query_one(ChatColumn).require_repaint()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Select the tab of the pane that got the focus."""
@@ -466,7 +466,7 @@ class Workbench(Screen[None]):
         self.tabs.mark_unread()
 
     @on(Composer.NothingEntered)
-    def go_to_what_waits(self) -> None:
+    def go_to_next_waiting(self) -> None:
         """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
         if not self.awaits_review or self._review_side is None or self.chat.has_question:
             return

@@ -222,7 +222,7 @@ def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     if found is None:
         return ()
     rules: Rules = ()
-    exclude = compile_patterns(patterns_in(found.shared / "info" / "exclude"))
+    exclude = compile_patterns(read_patterns(found.shared / "info" / "exclude"))
     below = root.relative_to(found.top).parts
     if exclude:
         rules = (IgnoreFile(exclude, lead="".join(f"{part}/" for part in below)),)
@@ -243,9 +243,9 @@ def rules_in(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> 
     return rules
 
 
-def rules_of_file(path: Path) -> Rules:
+def read_rules_file(path: Path) -> Rules:
     """The rules of one file of patterns that count from the root."""
-    patterns = compile_patterns(patterns_in(path))
+    patterns = compile_patterns(read_patterns(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
 
@@ -306,7 +306,7 @@ class _Scan:
             # No tool may name what is in there.
             return iter(())
         try:
-            descriptor = self.chain.folder(folder)
+            descriptor = self.chain.open_folder(folder)
             with os.scandir(descriptor) as scan:
                 there = list(scan)
         except OSError:
@@ -338,7 +338,7 @@ class _Scan:
 
 
 def _nameable(name: str) -> bool:
-    """Whether `Workspace.locate` takes the name."""
+    """Whether `Workspace.normalize_path` takes the name."""
     if name.isascii() and name.isprintable() and name[0] != "." and "\\" not in name and "~" not in name:
         return True
     try:
@@ -354,13 +354,13 @@ def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[st
     for name in IGNORE_FILES:
         if name not in names:
             continue
-        text = patterns_in(name, folder) if isinstance(folder, int) else patterns_in(folder / name)
+        text = read_patterns(name, folder) if isinstance(folder, int) else read_patterns(folder / name)
         if patterns := compile_patterns(text):
             files.append(IgnoreFile(patterns, cut, lead))
     return tuple(files)
 
 
-def patterns_in(path: str | Path, folder: int | None = None) -> str:
+def read_patterns(path: str | Path, folder: int | None = None) -> str:
     """The text of an ignore file; a link or anything odd counts as empty, as in git.
 
     Args:

@@ -35,7 +35,7 @@ class HardLinks:
         self._secrets: dict[tuple[int, int], str] = {}
         self._until = 0.0
 
-    def secret(self, facts: os.stat_result) -> str:
+    def find_secret_name(self, facts: os.stat_result) -> str:
         """Return a path by which a file looks like a secret, whichever name was used; empty if there is none."""
         if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
             return ""
@@ -66,7 +66,7 @@ class HardLinks:
                 return
 
 
-__all__ = ["FileTooLarge", "FoundFile", "OpenedPath", "UnsafePath", "WasLink", "Workspace", "WorkspaceError"]
+__all__ = ["FileTooLarge", "FoundFile", "LinkInPath", "OpenedPath", "UnsafePath", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
@@ -89,7 +89,7 @@ class OpenedPath:
     """The real path, relative to the workspace; `.` for the root."""
 
 
-class WasLink(UnsafePath):
+class LinkInPath(UnsafePath):
     """A walk met a link in place of a file or folder."""
 
 
@@ -139,7 +139,7 @@ class Workspace:
     def __repr__(self) -> str:
         return f"Workspace({str(self.root)!r})"
 
-    def locate(self, text: str) -> str:
+    def normalize_path(self, text: str) -> str:
         """Return the normalised, workspace-relative POSIX path for the model's text; `.` is the root.
 
         The file need not exist. An absolute path is taken if it lies inside the workspace. A link is allowed if it
@@ -148,9 +148,9 @@ class Workspace:
         Raises:
             UnsafePath: With one line that says why.
         """
-        return self.trace(text)[0]
+        return self.resolve_both_paths(text)[0]
 
-    def trace(self, text: str) -> tuple[str, str]:
+    def resolve_both_paths(self, text: str) -> tuple[str, str]:
         """Return the path as named and the real path, by one walk."""
         relative = self.relative_path(text) if text.startswith("/") else None
         path = "/".join(split_path(text if relative is None else relative)) or "."
@@ -172,11 +172,6 @@ class Workspace:
         """The workspace path of the real file behind `relative`, all links followed."""
         with self.open_parent(relative) as place:
             return place.path
-
-    def absolute(self, relative: str) -> Path:
-        """The absolute path, once it is sure that no link on the way leads out at this moment."""
-        self.resolve(relative)
-        return self.root.joinpath(*split_path(relative))
 
     def read(self, relative: str, limit: int | None = None) -> bytes:
         """Return the bytes of a regular file of at most `limit` bytes (else `read_limit`).
@@ -211,17 +206,19 @@ class Workspace:
             return "file"
         return "folder" if stat.S_ISDIR(mode) else "other"
 
-    def secret_twin(self, relative: str) -> str:
+    def find_secret_hard_link(self, relative: str) -> str:
         """The path of a secret, by its name, that is the same file by a hard link; empty if there is none."""
         with self.open_parent(relative) as place:
             if place.folder is None:
                 return ""
             try:
-                return self._hard_links.secret(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False))
+                return self._hard_links.find_secret_name(
+                    os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+                )
             except FileNotFoundError:
                 return ""
 
-    def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    def walk_files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         """Yield all files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
 
         Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
@@ -245,7 +242,7 @@ class Workspace:
             case _:
                 return iter((start,))
 
-    def folders(self) -> Iterator[str]:
+    def walk_folders(self) -> Iterator[str]:
         """All folders that no ignore rule leaves out, without the workspace itself; links are not followed."""
         from app.workspace.ignore import walk_files
 
@@ -284,15 +281,15 @@ class Workspace:
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
         nothing. It is quickest for files in the order in which they were found. The function raises as `read` does,
-        and WasLink; one thread uses it.
+        and LinkInPath; one thread uses it.
         """
         chain = FolderChain(self.root)
 
         def read(path: str) -> FoundFile:
             folder, _, name = path.rpartition("/")
-            with _translate_error(path, self.read_limit, WasLink):
-                content, facts = read_file(name, self.read_limit, folder=chain.folder(folder))
-            return FoundFile(content, self._hard_links.secret(facts))
+            with _translate_error(path, self.read_limit, LinkInPath):
+                content, facts = read_file(name, self.read_limit, folder=chain.open_folder(folder))
+            return FoundFile(content, self._hard_links.find_secret_name(facts))
 
         try:
             yield read

@@ -56,7 +56,7 @@ def read_end(path: str | Path, limit: int) -> bytes:
             return file.read(limit)
 
 
-def same_bytes(one: Path, other: Path) -> bool:
+def have_same_bytes(one: Path, other: Path) -> bool:
     """Whether two regular files hold the same; however large they are, little of them is in memory at a time.
 
     Raises:
@@ -105,7 +105,7 @@ class FolderChain:
         """The latest folder, if it lies deeper than those that are held."""
         self._path: str | None = None
 
-    def folder(self, path: str) -> int:
+    def open_folder(self, path: str) -> int:
         """Return the descriptor of a folder, which is open until the next call.
 
         Args:

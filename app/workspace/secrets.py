@@ -176,7 +176,7 @@ def classify_name(name: str) -> NameKind:
     return NameKind.POSSIBLE if possible else NameKind.ORDINARY
 
 
-def credential_folder(path: str) -> str:
+def find_credential_folder(path: str) -> str:
     """The folder on a path that makes the file one of credentials; empty if there is none."""
     *folders, name = [folded_name(one) for one in path.split("/")]
     if _HARMLESS_ENDING.search(name):
@@ -251,7 +251,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
 def secret_path_reason(path: str) -> str:
     """Return why the file looks like a secret, by its path alone; empty if the path does not tell."""
-    if folder := credential_folder(path):
+    if folder := find_credential_folder(path):
         return f"it is in {folder}"
     if classify_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
         return "its name is one that secrets have"

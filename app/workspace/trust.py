@@ -54,12 +54,12 @@ def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool
     return not content or store.setting(_setting(name)) == fingerprint(content)
 
 
-def trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
+def store_trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
     """Store that the user trusts these bytes; pass the bytes that were shown, not those on disk by now."""
     store.set_setting(_setting(name), fingerprint(content))
 
 
-def distrust(store: TrustStore, name: str = FILE_NAME) -> None:
+def forget_trust(store: TrustStore, name: str = FILE_NAME) -> None:
     """Forget the user's trust."""
     store.set_setting(_setting(name), None)
 

@@ -167,7 +167,7 @@ class Trial:
             self.runtime.service.deny(proposal.id)
         finally:
             (self.root / path).write_text(text)
-        reasons = {mark.words for mark in found.marks.values() if mark.verdict is EvidenceVerdict.NOT_RUN}
+        reasons = {mark.description for mark in found.marks.values() if mark.verdict is EvidenceVerdict.NOT_RUN}
         print(f"{path}: {found.summary}; {self.seconds[-1]:.0f} s", *reasons, flush=True)
         by_line = {hunk.new_start: hunk.id for hunk in proposal.hunks}
         for one in out:

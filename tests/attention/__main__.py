@@ -45,7 +45,7 @@ def measure(repository: Path, most: int, *, listed: bool) -> bool:
             if reason.kind.is_risk:
                 kinds[reason.kind] += max(1, len({place.hunk for place in reason.places}))
                 if listed:
-                    print(f"{commit.name} {reason.path}: {reason.words}")
+                    print(f"{commit.name} {reason.path}: {reason.description}")
         if (found := planted(commit.files, number=commits)) is not None:
             path, files = found
             planted_in += 1

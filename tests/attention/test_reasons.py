@@ -58,7 +58,7 @@ FOUND = [
 
 
 def words(proposal: Proposal) -> str:
-    return "; ".join(reason.words for reason in proposal.reasons)
+    return "; ".join(reason.description for reason in proposal.reasons)
 
 
 @pytest.mark.parametrize(("path", "old", "new", "expected"), FOUND)

@@ -155,7 +155,7 @@ class Chat(ChatApp):
 
     def on_ready(self) -> None:
         """All is loaded."""
-        garbage_collection.go_on()
+        garbage_collection.resume_collection()
 
 
 class RenderOnce(Chat):
@@ -212,10 +212,10 @@ if __name__ == "__main__":
         case ["receive", base_url]:
             asyncio.run(receive(base_url))
         case ["render", tokens]:
-            garbage_collection.pause()
+            garbage_collection.pause_collection()
             RenderOnce(int(tokens)).run()
         case ["stream", rate, seconds]:
-            garbage_collection.pause()
+            garbage_collection.pause_collection()
             Stream(int(rate), float(seconds)).run()
         case ["busy"]:
             while True:

@@ -15,7 +15,7 @@ from textual.scroll_view import ScrollView
 
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.ui.sample_diffs import blocks, proposal
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.diff_pane import DiffPane
 
 SIZE = (120, 40)
@@ -33,7 +33,7 @@ class ReviewProgram(App[None]):
         self.diffs = blocks(3 * changed_lines)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return diff_variable_defaults(self.current_theme)
+        return make_diff_variable_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield DiffPane() if self.kind == "view" else LinePrototype(self.diffs)

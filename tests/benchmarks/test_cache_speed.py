@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from app.workspace.paths import Workspace
 from tests.benchmarks.test_command_speed import spent
 from tests.unit.sandbox.test_confinement import outside

@@ -15,7 +15,7 @@ from app.llm.failures.failures import FailureDescriber
 from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.response.sse import EventDecoder
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload
+from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.chat import ChatWire
 from tests.wire.driving import called
 from tests.wire.replies import Turn, call_delta, chunk, event

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 
 FILES = 100_000

@@ -25,7 +25,7 @@ from textual.strip import Strip
 from app.proposals.values.models import FileDiff, Proposal
 from tests.benchmarks.line_prototype import LinePrototype
 from tests.ui.sample_diffs import blocks, file_diff_of_hunks, many_lines, proposal
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.diff_view import DiffView
 
 UNIFIED = (120, 40)
@@ -55,7 +55,7 @@ class Bench(App[None]):
     """An empty app into which the measured widget is mounted."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return diff_variable_defaults(self.current_theme)
+        return make_diff_variable_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield from ()

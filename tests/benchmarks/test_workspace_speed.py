@@ -83,8 +83,8 @@ def test_walking_100_000_files_by_the_rules_costs_a_small_multiple_of_a_bare_wal
     def bare() -> int:
         return sum(len(files) for _, _, files in os.walk(many_files))
 
-    assert len(list(workspace.files())) == FOLDERS * FILES_EACH + 1
-    ratio = best(lambda: list(workspace.files())) / best(bare)
+    assert len(list(workspace.walk_files())) == FOLDERS * FILES_EACH + 1
+    ratio = best(lambda: list(workspace.walk_files())) / best(bare)
     print(f"walk: {ratio:.1f} x os.walk")
     assert ratio < 12
 
@@ -98,7 +98,7 @@ def test_an_ignored_folder_costs_nothing(many_files: Path, tmp_path: Path) -> No
         (tmp_path / ".gitignore").write_text("node_modules_real/\n")
         workspace = Workspace(tmp_path)
         bare = best(lambda: [files for _, _, files in os.walk(tmp_path / "node_modules_real")])
-        assert best(lambda: list(workspace.files())) < bare / 10
+        assert best(lambda: list(workspace.walk_files())) < bare / 10
     finally:
         (tmp_path / "node_modules_real").rename(many_files)
 
@@ -108,7 +108,7 @@ def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: py
     monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
 
     def bare() -> int:
-        return sum(b"the needle" in (many_files / path).read_bytes() for path in workspace.files())
+        return sum(b"the needle" in (many_files / path).read_bytes() for path in workspace.walk_files())
 
     def search() -> None:
         bench = Bench(workspace, MemoryDraft(workspace))
@@ -126,7 +126,7 @@ def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: py
 
 def test_a_safe_read_costs_a_small_multiple_of_an_open(many_files: Path) -> None:
     workspace = Workspace(many_files)
-    paths = [path for _, path in zip(range(5000), workspace.files(), strict=False)]
+    paths = [path for _, path in zip(range(5000), workspace.walk_files(), strict=False)]
     ratio = best(lambda: [workspace.read(path) for path in paths]) / best(
         lambda: [(many_files / path).read_bytes() for path in paths]
     )
@@ -183,7 +183,7 @@ def test_patterns_of_alternating_signs_cost_a_small_multiple_of_git_ls_files(in_
     try:
         workspace = Workspace(in_git)
         base = best(lambda: git(in_git, "ls-files", "-o", "--exclude-standard"), 2)
-        ratio = best(lambda: list(workspace.files()), 2) / base
+        ratio = best(lambda: list(workspace.walk_files()), 2) / base
     finally:
         rules.write_text(kept)
     print(f"1,500 patterns like {kind}: {ratio:.1f} x git ls-files")
@@ -204,12 +204,12 @@ def many_paths() -> list[str]:
 def test_completing_a_path_costs_no_more_than_a_look_at_each(query: str) -> None:
     paths = many_paths()
     index = PathIndex()
-    index.refresh(paths)
+    index.rebuild(paths)
 
     def search() -> None:
         # What the query before has left would be narrowed.
-        index.search("e")
-        index.search(query)
+        index.find_paths("e")
+        index.find_paths(query)
 
     base = best(lambda: sum(1 for path in paths if query in path and path.rfind(query) >= 0))
     ratio = best(search) / base
@@ -222,8 +222,8 @@ def test_an_index_of_paths_takes_less_than_the_paths() -> None:
     tracemalloc.start()
     try:
         index = PathIndex()
-        index.refresh(paths)
-        index.search("zqxj")
+        index.rebuild(paths)
+        index.find_paths("zqxj")
         taken = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()

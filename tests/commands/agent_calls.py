@@ -51,6 +51,13 @@ class Agent:
             for call, (name, arguments) in zip(ids, calls, strict=True)
         ]
 
+    def ends_turn(self, words: str) -> dict[str, Any]:
+        """What goes to the hook after a turn whose last message is `words`."""
+        if self.name == "gemini":
+            own: dict[str, Any] = {"prompt": "change it", "prompt_response": words}
+            return self._payload("AfterAgent") | own | {"stop_hook_active": False}
+        return self._payload("Stop") | {"stop_hook_active": False, "last_assistant_message": words}
+
     def hears(self, payload: dict[str, Any], result: str) -> None:
         """The result of a call goes into the transcript."""
         call = payload.get("tool_use_id", "")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.automation.check_runner import CheckRunner
-from app.cli.check_commands import run_checks, suggest_check_tables
+from app.cli.approve_deny_undo import approve_proposals
+from app.cli.check_command import run_checks, suggest_check_tables
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.decision_commands import approve_proposals
 from app.cli.evidence_command import collect_evidence
 from app.cli.proposal_choice import mark_seen
 from app.proposals.values.proposal_errors import NotPending
@@ -47,7 +47,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def runtime(root: Path) -> Iterator[OpenWorkspace]:
     opened = open_workspace(root, {}, {})
-    trust.trust(trust.read_workspace_configuration(opened.workspace), opened.sessions)
+    trust.store_trust(trust.read_workspace_configuration(opened.workspace), opened.sessions)
     opened.reload()
     opened.service.stage_patch(PATCH)
     yield opened
@@ -117,7 +117,7 @@ def test_approve_runs_checks_before_it_writes(root: Path, runtime: OpenWorkspace
     (root / ".signoff.toml").write_text(
         f"""[[check]]\nname = "no {says}"\nrun = "! grep {says} a.txt"\nwhen = "approve"\n"""
     )
-    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     if code is ExitCode.DONE:
         assert approve_proposals(runtime, approving()) == code
@@ -153,7 +153,7 @@ def test_a_workspace_without_trust_turns_no_check_of_the_users_own_off(root: Pat
 @pytest.mark.layer
 def test_a_decided_one_is_refused(root: Path, runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str]) -> None:
     (root / ".signoff.toml").write_text("""[[check]]\nname = "never"\nrun = "false"\nwhen = "approve"\n""")
-    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied"):
@@ -195,7 +195,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
         """[[check]]\nname = "both"\nrun = "! grep -q 'Hi 2' b.txt || grep -q 'Hi 15' b.txt"\nwhen = "approve"\n"""
     )
     (root / "b.txt").write_text(TWO_HUNKS)
-    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     draft = runtime.service.new_draft("")
     draft.write("b.txt", TWO_HUNKS.replace("line 2\n", "Hi 2\n").replace("line 15\n", "Hi 15\n"))
@@ -229,7 +229,7 @@ def test_coverage_of_the_changed_lines_is_in_the_document(
 ) -> None:
     run = "printf 'SF:a.txt\\nDA:1,0\\n' > lcov.info"
     (root / ".signoff.toml").write_text(f'[[check]]\nname = "tests"\nrun = "{run}"\n')
-    trust.trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
+    trust.store_trust(trust.read_workspace_configuration(runtime.workspace), runtime.sessions)
     runtime.reload()
     assert run_checks(runtime, asked(as_json=True)) is ExitCode.DONE
     (said,) = json.loads(capsys.readouterr().out)["checks"]
@@ -265,7 +265,7 @@ def test_evidence_says_of_each_hunk_what_notices_if_it_is_missing(
         code.reload()
         collect_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.REFUSED
-    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
     assert collect_evidence(code, evidence_of()) == ExitCode.DONE
     said = json.loads(capsys.readouterr().out)
@@ -285,7 +285,7 @@ def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
     (code.workspace.root / ".signoff.toml").write_text(
         '[[check]]\nname = "tests"\nrun = "grep -q two a.py"\nwhen = "asked"\nevidence = true\n'
     )
-    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
     assert collect_evidence(code, evidence_of()) == ExitCode.DONE
     if moved:
@@ -305,7 +305,7 @@ def test_evidence_that_says_nothing_ends_with_1_and_a_decided_proposal_with_3(
         collect_evidence(code, evidence_of())
     assert raised.value.code == ExitCode.USAGE
     (code.workspace.root / ".signoff.toml").write_text('[[check]]\nname = "tests"\nrun = "false"\nevidence = true\n')
-    trust.trust(trust.read_workspace_configuration(code.workspace), code.sessions)
+    trust.store_trust(trust.read_workspace_configuration(code.workspace), code.sessions)
     code.reload()
     assert collect_evidence(code, evidence_of()) == ExitCode.FAILED
     assert json.loads(capsys.readouterr().out)["hunks"][0]["words"] == "not run: the check fails with the proposal"

@@ -144,6 +144,41 @@ def test_a_new_prompt_opens_the_gate(name: str, site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
+def test_last_words_of_a_turn_are_the_summary_of_its_proposal(name: str, site: Site) -> None:
+    agent, other = Agent(name, site.workspace), Agent(name, site.workspace, "another-session")
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    site.denied(other, other.edits("notes.txt", "line 20", "twenty"))
+    assert site.hook(other, other.ends_turn("Twenty in words.\n\n- Look at \ud800 line 20.")) == ""
+    assert site.hook(agent, agent.ends_turn("x" * 5000)) == ""
+    first, second = (each["summary"] for each in site.proposals())
+    assert len(first) == 500 and first.endswith("x…")
+    assert second == "Twenty in words. - Look at ? line 20."
+    site.hook(other, other.asks("what time is it?"))
+    site.hook(other, other.ends_turn("Five o'clock."))
+    assert [each["summary"] for each in site.proposals()] == [first, second], "nothing was staged in that turn"
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_last_words_after_a_decision_change_nothing(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
+    (before,) = site.proposals()
+    site.run("approve", "P1", "--force")
+    assert site.hook(agent, agent.ends_turn("Done.")) == ""
+    (after,) = site.proposals("--all")
+    assert after["state"] == "applied" and after["summary"] == before["summary"]
+    assert "P1 is approved" in context(site.hook(agent, agent.asks("well?"))), "the decision is still reported"
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_the_end_of_a_turn_is_never_denied(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    site.home.write_text("in the way")
+    done = site.run("hook", name, stdin=json.dumps(agent.ends_turn("Done.")))
+    assert (done.returncode, done.stdout) == (0, ""), "the agent would go on"
+
+
+@pytest.mark.parametrize("name", AGENTS)
 def test_a_denial_of_two_lines_arrives_whole_and_once_with_the_next_prompt(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     site.denied(agent, agent.edits("notes.txt", "line 03", "three"))
@@ -359,7 +394,9 @@ def test_what_is_no_text_is_not_made_one(name: str, tool: str, arguments: dict[s
     assert site.proposals() == []
 
 
-@pytest.mark.parametrize("stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "Stop"}'])
+@pytest.mark.parametrize(
+    "stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}']
+)
 @pytest.mark.parametrize("name", AGENTS)
 def test_what_is_not_understood_is_denied(name: str, stdin: str, site: Site) -> None:
     done = site.run("hook", name, stdin=stdin)

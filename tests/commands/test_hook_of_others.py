@@ -217,3 +217,28 @@ def test_a_decision_comes_with_the_first_call_where_no_prompt_brings_it(run: Hoo
             words = reason(run("hook", name, payload=payload))
             assert "Not so.\nIn German." in words and "Make it again if it fits" in words
         assert run("hook", name, payload=payload).stdout == "", "it is told once"
+
+
+@pytest.mark.parametrize("name", ["qwen", "opencode"])
+def test_a_denial_reaches_the_agent_with_its_next_prompt(run: Hook, name: str) -> None:
+    payload = SENT[name]
+    run("hook", name, payload=payload)
+    run("deny", "P1", "-m", "Not so.\nIn German.")
+    prompt = payload | {"hook_event_name": "UserPromptSubmit", "prompt": "well?", "prompt_id": "next"}
+    del prompt["tool_name"], prompt["tool_input"]
+    heard = json.loads(run("hook", name, payload=prompt).stdout)["hookSpecificOutput"]["additionalContext"]
+    assert "P1 is denied" in heard and "Not so.\nIn German." in heard
+    assert run("hook", name, payload=prompt).stdout == "", "once"
+
+
+@pytest.mark.parametrize("name", ["copilot", "droid"])
+def test_the_end_of_a_turn_takes_no_decision_away_from_the_next_call(run: Hook, name: str) -> None:
+    payload = SENT[name]
+    run("hook", name, payload=payload)
+    run("deny", "P1", "-m", "Not so.")
+    stop = payload | {"hook_event_name": "Stop", "last_assistant_message": "Done."}
+    del stop["tool_name"], stop["tool_input"]
+    done = run("hook", name, payload=stop)
+    assert (done.returncode, done.stdout) == (0, "")
+    call = payload | {"tool_name": "Read", "tool_input": {"path": "notes.txt"}, "prompt_id": "next"}
+    assert "Not so." in run("hook", name, payload=call).stdout

@@ -227,12 +227,12 @@ TALKATIVE = """
 import os, sys
 from app.cli.main import main
 from app.doors.mcp import proposal_tools as drafting
-quiet = drafting.draft_files
+quiet = drafting.add_files_to_draft
 def talks(*arguments):
     print("stray")
     os.system("echo stray")
     return quiet(*arguments)
-drafting.draft_files = talks
+drafting.add_files_to_draft = talks
 sys.exit(main(["mcp"]))
 """
 

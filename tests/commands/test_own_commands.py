@@ -93,7 +93,7 @@ def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
         "1 usable; 1 of this workspace await /trust; commands/help.md: /help is signoff's own command"
     )
     runtime = open_workspace(workspace, {}, {})
-    trust.trust(find_workspace_commands(runtime.workspace).content, runtime.sessions, trust.COMMAND_FILES)
+    trust.store_trust(find_workspace_commands(runtime.workspace).content, runtime.sessions, trust.COMMAND_FILES)
     runtime.close()
     assert signoff("run", "/ship it").returncode == 0
     assert of_role(server.requests[-1], "user") == ["Ship it now."]

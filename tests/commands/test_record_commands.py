@@ -17,12 +17,12 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from app.agent.decision_service import approval_event, decision_event
-from app.cli.decision_commands import _MARKER
+from app.cli.approve_deny_undo import _MARKER
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
 from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
 from app.proposals.values.origin import Origin
-from app.runtime import workspace_recovery
+from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import EVENTS_IN_THE_RECORD, MIGRATIONS
@@ -88,7 +88,7 @@ def alter(root: Path, *statements: str) -> None:
 def told(root: Path) -> None:
     """P1 and P2 with their events, P3 denied with words."""
     runtime = open_workspace(root, {}, {})
-    workspace_recovery.record_unrecorded_decisions(runtime, patience=-1)
+    unfinished_work.record_unrecorded_decisions(runtime, patience=-1)
     draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")

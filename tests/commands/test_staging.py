@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.proposal_commands import show_proposal
 from app.cli.proposal_list import list_proposals
+from app.cli.stage_show_push import show_proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.forking import Forking
 from tests.unit.proposals.repositories import git

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.hook_settings import hook_command
-from app.doors.hook.options import HookOptions
+from app.doors.hook.hook_installation import hook_command
+from app.doors.hook.hook_options import HookOptions
 from tests.commands.agent_calls import AGENTS, Agent
 
 LONGEST = 0.25

@@ -15,7 +15,7 @@ import pytest
 from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agent_trial import ScriptedModel, try_door
 from app.doors.hook.agents import find_agent
-from app.doors.hook.options import HookOptions
+from app.doors.hook.hook_options import HookOptions
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
 
 pytestmark = pytest.mark.timeout(600)

@@ -194,7 +194,7 @@ def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
 
 
 def test_the_command_line_needs_no_textual() -> None:
-    loaded = modules_after("import app.cli.headless_run, app.cli.proposal_commands, app.cli.session_commands")
+    loaded = modules_after("import app.cli.headless_run, app.cli.stage_show_push, app.cli.sessions_search_export")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
 
 
@@ -259,7 +259,7 @@ def test_where_commands_run_is_loaded_once_one_does() -> None:
         "from app.tools.tool_registry import make_standard_tools\n"
         "assert 'run_command' in make_standard_tools(lambda: None).names"
     )
-    needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.sandbox_mode"}
+    needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.confinement"}
     assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
 
 

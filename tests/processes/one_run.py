@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from app.sandbox.captured_changes import FileOrLink
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 
 PENDING = {"a.txt": FileOrLink(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new": FileOrLink(b"waits\n", 0o644)}

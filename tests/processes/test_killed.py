@@ -16,9 +16,9 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.profile import Profile
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import finish_unfinished_work
+from app.runtime.unfinished_work import finish_unfinished_work
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import Workspace
 from tests.forking import Forking
 from tests.unit.conversation.validity import violations

@@ -19,7 +19,7 @@ from app.doors.hook.hook_entry import run_hook
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import stage_captured_edits
+from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
 from tests.commands.agent_calls import Agent, Caller
 from tests.examples import at_most

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from tests.servers.stage import player, stage
 from tests.wire.server import WireServer
 

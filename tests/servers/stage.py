@@ -13,8 +13,8 @@ from app.conversation.events import ToolResult
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import open_workspace
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS, Behaviour

@@ -19,7 +19,7 @@ from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import ServerState
 from app.mcp_client.tool_listing import LONGEST, MOST_LINES
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
 from tests.servers.stage import YES, Stage, player, stage

@@ -104,13 +104,13 @@ def test_those_of_a_workspace_count_once_their_file_is_trusted_as_it_is(name: st
     content = user.write(f"workspace/{name}", text)
     assert user.names() == []
     assert user.known().untrusted == (name,)
-    trust.trust(content, user.store, name)
+    trust.store_trust(content, user.store, name)
     assert "one" in user.names()
     assert user.known().untrusted == ()
     user.write(f"workspace/{name}", text.replace('"prog"', '"evil"'))
     assert user.names() == []
     # Trust in one file is none in another.
-    trust.trust((user.root / name).read_bytes(), user.store)
+    trust.store_trust((user.root / name).read_bytes(), user.store)
     assert user.names() == []
 
 
@@ -141,7 +141,7 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
     table = {"url": "https://far.example/mcp", "headers": {"X": f"${{{key}:-}}"}}
     content = user.write("workspace/.mcp.json", {"mcpServers": {"theirs": table}})
     user.write(".claude.json", {"mcpServers": {"mine": table}})
-    trust.trust(content, user.store, ".mcp.json")
+    trust.store_trust(content, user.store, ".mcp.json")
     theirs, mine = user.known().definitions
     for environment in ({key: "sk-secret"}, {}):
         with pytest.raises(InvalidServer, match="that key is for the endpoint alone"):
@@ -151,7 +151,7 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
 
 def test_what_the_user_says_of_a_server_is_not_said_of_one_that_a_workspace_calls_the_same(user: Home) -> None:
     content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"url": "https://theirs.example/mcp"}}})
-    trust.trust(content, user.store, ".mcp.json")
+    trust.store_trust(content, user.store, ".mcp.json")
     said = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
     own = {"one": ServerTable.model_validate(said)}
     known = user.known(own)

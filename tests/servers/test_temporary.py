@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.sandbox.confinement import CommandPermissions
 from app.sandbox.outside_access import files_in_command, find_outside_access
-from app.sandbox.sandbox_mode import CommandPermissions
 from tests.servers.stage import PLAYER, stage
 from tests.wire.server import WireServer
 

@@ -35,7 +35,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.values.types import Usage
+from app.llm.values.requests_and_updates import Usage
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.chat_bars import StatusLine

@@ -15,7 +15,7 @@ from app.conversation.events import AssistantMessage, Event, ProposalStaged, Use
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, LocalServer
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload
+from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels
 from app.proposals.values.decision_facts import FileStat
@@ -28,7 +28,7 @@ from app.ui.screens.report_screens import DoctorScreen
 from app.ui.screens.sessions_screen import SessionScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
-from app.ui.screens.trust_screen import TrustScreen, TrustSubject
+from app.ui.screens.trust_screen import TrustRequest, TrustScreen
 from app.ui.screens.wire_screen import WireScreen
 from app.ui.startup import OpenedWorkspace
 from tests.pilots import at_rest
@@ -207,7 +207,7 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         app.controllers.runtime, Endpoint("https://models.example/v1", "gpt-oss-120b", KEY)
     ),
     "trust": lambda app: TrustScreen(
-        TrustSubject(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
+        TrustRequest(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
     ),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
     "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),

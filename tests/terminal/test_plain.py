@@ -224,7 +224,7 @@ def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folde
 
 def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(processes: Forking, folder: Path) -> None:
     run(folder, "stage", stdin=TWO_HUNKS)
-    run(folder, "stage", stdin=DELETION)
+    run(folder, "stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
     with plain(processes, folder, "review", "--plain") as review:
         review.answer(AT_HUNK, "n")
         review.answer(AT_HUNK, "u")
@@ -294,6 +294,17 @@ def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path)
             chat.wait_for("\n> ")
     assert not (folder / "seen").exists()
     assert states(folder) == {}
+
+
+def test_why_a_turn_ended_is_a_line_of_the_chat(processes: Forking, folder: Path) -> None:
+    (folder.parent / "home/config").mkdir(parents=True)
+    (folder.parent / "home/config/config.toml").write_text("max_cost = 1\n")
+    with WireServer() as server:
+        variables = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
+        with plain(processes, folder, **variables) as chat:
+            chat.answer("\n> ", "hello")
+            assert "! The cost limit cannot be kept" in chat.wait_for("\n> ")
+        assert not server.requests
 
 
 def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) -> None:

@@ -54,7 +54,7 @@ class ChatApp(App[None]):
     @on(Composer.Submitted)
     @on(Composer.CommandEntered)
     @on(Composer.EditorRequested)
-    @on(QueuedMessages.Wanted)
+    @on(QueuedMessages.TakeBackWanted)
     def keep(self, message: Message) -> None:
         self.said.append(message)
 

@@ -16,7 +16,7 @@ from app.proposals.values.models import FileDiff, Proposal
 from app.tools.base.contract import Confirmation
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.review.review import Review
 from widgets.review.review_messages import DiffsWanted, TakeLines, VersionsWanted
 
@@ -60,7 +60,7 @@ class ReviewApp(App[None]):
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return diff_variable_defaults(self.current_theme)
+        return make_diff_variable_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield self.review
@@ -83,7 +83,9 @@ class ReviewApp(App[None]):
     def painted(self) -> bool:
         """Whether what a key would decide is on the screen as it is now."""
         now, readiness = time.monotonic(), self.review.readiness
-        return readiness.picture.had(now) and (readiness.sight.had(now) or not self.review.in_focus)
+        return readiness.picture.was_on_screen_at(now) and (
+            readiness.sight.was_on_screen_at(now) or not self.review.in_focus
+        )
 
     def tell(self) -> None:
         """Hand the proposals to the review."""

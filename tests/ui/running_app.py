@@ -113,7 +113,9 @@ class Running:
             return False
         review = self.app.workbench.review
         something = bool(review.preview.diffs) or review.state.confirmation is not None
-        return something and review.readiness.guard.is_over and review.readiness.sight.had(time.monotonic())
+        return (
+            something and review.readiness.guard.is_over and review.readiness.sight.was_on_screen_at(time.monotonic())
+        )
 
     @contextlib.contextmanager
     def without(self, table: str) -> Iterator[None]:

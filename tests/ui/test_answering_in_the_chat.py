@@ -51,8 +51,8 @@ async def ready(run: Running) -> None:
 
     def can_answer() -> bool:
         assert run.text, "what is looked at is painted"
-        seen = run.app.workbench.review.readiness.picture.had(time.monotonic()) or run.app.size == NARROW
-        return bar_of(run).guard.is_over and bar_of(run).sight.had(time.monotonic()) and seen
+        seen = run.app.workbench.review.readiness.picture.was_on_screen_at(time.monotonic()) or run.app.size == NARROW
+        return bar_of(run).guard.is_over and bar_of(run).sight.was_on_screen_at(time.monotonic()) and seen
 
     await run.until(can_answer, "the picture of the question")
 
@@ -151,7 +151,7 @@ async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path:
         await ready(run)
         bar = bar_of(run)
         bar.render_lines = lambda crop: super(PermissionBar, bar).render_lines(crop)  # type: ignore[method-assign]
-        bar.lose_picture()
+        bar.require_repaint()
         await run.pilot.press("y")
         await run.see("before this was on the screen")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []

@@ -245,7 +245,7 @@ async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch
         await run.pilot.press("f3", "end", "enter")
         await run.see("The demo server cannot listen", "no port is free")
         assert run.app.current_session is None
-        assert run.app.workbench.in_composer and not run.reviewed, "the keys of the panes are not the screen's"
+        assert run.app.workbench.is_in_composer and not run.reviewed, "the keys of the panes are not the screen's"
 
 
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:

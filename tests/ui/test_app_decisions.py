@@ -316,9 +316,9 @@ async def test_the_palette_has_reading_but_no_deciding_actions(tmp_path: Path, s
             commands
         )
         assert not {"Review: Approve", "Review: Deny", "Review: Undo", "Review: Approve all"} & set(commands)
-        split = run.app.workbench.review.view.split
+        split = run.app.workbench.review.view.is_split
         commands["Review: Layout"].callback()
-        await run.until(lambda: run.app.workbench.review.view.split is not split, "the other layout")
+        await run.until(lambda: run.app.workbench.review.view.is_split is not split, "the other layout")
         assert run.app.focused is run.app.workbench.review.view
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("f2")

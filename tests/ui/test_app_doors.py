@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import ProposalDecided
+from app.doors.hook.delivery import record_last_words
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
@@ -73,6 +74,14 @@ async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_pat
         await run.until(
             lambda: any("Claude Code gets the name shot.png" in one.message for one in run.app._notifications)
         )
+
+
+async def test_last_words_of_an_agent_are_shown_with_its_proposal(tmp_path: Path, server: WireServer) -> None:
+    async with with_a_waiting_call(tmp_path, server) as (run, _host, _name):
+        root = run.runtime.workspace.root
+        for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
+            await asyncio.to_thread(record_last_words, root, "P1", words)
+            await run.see(f"P1 {words}")
 
 
 @pytest.mark.parametrize("key", ["y", "n"])

@@ -138,7 +138,9 @@ async def test_concurrent_requests_open_one_session(tmp_path: Path, server: Wire
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:
-            await asyncio.gather(run.app.controllers.connector.choose(), run.app.controllers.connector.choose())
+            await asyncio.gather(
+                run.app.controllers.connector.connect_or_choose(), run.app.controllers.connector.connect_or_choose()
+            )
             chosen.set()
 
         before = run.runtime.database.query_rows("SELECT count(*) FROM sessions")[0][0]

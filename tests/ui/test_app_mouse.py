@@ -37,7 +37,9 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
     async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         ready = review.readiness
-        await run.until(lambda: ready.choice_guard.is_over and ready.picture.had(time.monotonic()), "the diff")
+        await run.until(
+            lambda: ready.choice_guard.is_over and ready.picture.was_on_screen_at(time.monotonic()), "the diff"
+        )
         await run.pilot.click(offset=where(run, "●›"))
         await run.see("0 of 1 hunks")
         await run.pilot.click(offset=where(run, "○›"))

@@ -52,7 +52,7 @@ async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path
         bench.show_pane("diff")
         bench.show_pane("chat")
         await run.until(lambda: run.reviewed, "the review")
-        assert bench.in_composer and bench.shown == "chat"
+        assert bench.is_in_composer and bench.shown == "chat"
         await run.write("yes")
         assert bench.composer.draft == "yes"
 
@@ -60,7 +60,7 @@ async def test_writing_before_the_review_is_loaded_keeps_the_chat(tmp_path: Path
 async def test_a_review_key_before_the_workspace_is_open_is_obeyed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path) as run:
         run.app.workbench.show_pane("approvals")
-        await run.until(lambda: run.reviewed and run.app.workbench.in_review, "the approvals")
+        await run.until(lambda: run.reviewed and run.app.workbench.is_in_review, "the approvals")
 
 
 async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, server: WireServer) -> None:
@@ -96,7 +96,7 @@ async def test_with_a_pending_proposal_the_review_opens_with_its_draft(tmp_path:
         await begin_words(run)
     async with running(tmp_path, server, size=(140, 40), resume=True) as again:
         await again.see("P1")
-        assert again.app.workbench.in_composer
+        assert again.app.workbench.is_in_composer
         await again.review()
         await again.pilot.press("r")
         await again.see("Say Ahoy")

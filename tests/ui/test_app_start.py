@@ -85,9 +85,9 @@ class Counting(SignoffApp):
     read = 0
     drawn = 0
 
-    def draw_status(self) -> None:
+    def update_status_bar(self) -> None:
         self.drawn += 1
-        super().draw_status()
+        super().update_status_bar()
 
     def update_styles(self, node: DOMNode, animate: bool = True) -> None:
         self.styled += node is self.workbench
@@ -146,7 +146,7 @@ async def test_keys_for_what_is_not_there_yet_do_nothing(tmp_path: Path, server:
         await run.until(lambda: bench.composer.draft == "/none.png", "what was pasted")
         go_on.set()
         await run.until(lambda: run.app.current_session is not None, "the session")
-        assert bench.in_composer and bench.composer.draft == "/none.png"
+        assert bench.is_in_composer and bench.composer.draft == "/none.png"
 
 
 async def test_the_cursor_stays_where_it_was(tmp_path: Path, server: WireServer) -> None:

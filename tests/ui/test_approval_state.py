@@ -421,8 +421,8 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
     threads = SideThreads()
-    assert threads.take(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
-    assert threads.on("P1") == []
+    assert threads.handle_update(EventRecorded(SideAnswer(question="q", proposal="P1", text="So."))) is None
+    assert threads.exchanges_about("P1") == []
 
 
 def test_what_was_seen_of_a_proposal_that_left_the_review_is_forgotten() -> None:

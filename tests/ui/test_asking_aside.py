@@ -57,7 +57,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         server.script([Turn("Nothing **calls** it.\n\n- really", prompt_tokens=1_500, completion_tokens=40)])
         await run.pilot.press("enter")
         await run.see("▌ what calls yYnN?", "● Nothing calls it.", "• really", "1.5k in, 40 out", "1.5k in, 50 out")
-        assert asking.has_keys and asked_aside(server.last)
+        assert asking.is_writing and asked_aside(server.last)
         assert of_role(server.last, "user")[-1] == "what calls yYnN?"
         assert run.file == FILE and [one.state for one in run.proposals] == [ProposalState.PENDING]
         assert (
@@ -98,7 +98,9 @@ async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, serve
         await run.see("Esc stops the answer")
         run.app.session().interrupt()
         await run.settled()
-        assert run.app.workbench.review.asking.threads.on("P1")[-1].answer is None, "the question is still out"
+        assert run.app.workbench.review.asking.threads.exchanges_about("P1")[-1].answer is None, (
+            "the question is still out"
+        )
 
 
 async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, server: WireServer) -> None:
@@ -111,8 +113,8 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().is_busy and review.asking.threads.awaited(
-            review.asking.threads.on("P1")[0].question.place
+        assert run.app.session().is_busy and review.asking.threads.awaited_question(
+            review.asking.threads.exchanges_about("P1")[0].question.place
         )
         assert "Esc Close" not in run.text and run.app.focused is review.view
         await run.pilot.press("q")
@@ -186,7 +188,7 @@ async def test_a_question_is_opened_beside_its_hunk(
         view = run.app.workbench.review.view
         await run.until(lambda: view.cursor.hunk is not None and view.cursor.hunk.number == 3, "the hunk")
         await run.see("row 189")
-        assert run.app.workbench.review.asking.has_keys
+        assert run.app.workbench.review.asking.is_writing
         assert len(server.requests) == before, "to look at it asks nobody"
 
 
@@ -224,7 +226,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.write("what for?")
         await run.pilot.press("enter")
         await run.see("choose a model first", "what for?")
-        assert run.app.workbench.review.asking.has_keys
+        assert run.app.workbench.review.asking.is_writing
         assert run.app.controllers.review is not None
         after_decision = run.app.controllers.review.decisions.after_decision
         assert after_decision.delivery_sentence(run.proposals) == (
@@ -273,7 +275,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: nobody would get the feedback." in app.text()
-        assert app.review.asking.has_keys and app.review.state.unsaid.drafts == {}
+        assert app.review.asking.is_writing and app.review.state.unsaid.drafts == {}
         app.review.asking.handle_update(
             EventRecorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?"))
         )
@@ -328,7 +330,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
         assert files.size.height <= view.size.height
         await run.pilot.press("q")
         for key in ("f3", "q", "f3"):
-            view.cursor.put(view.rows.part_at(view.scroll_offset.y + view.size.height - 1).number)
+            view.cursor.place_at(view.rows.part_at(view.scroll_offset.y + view.size.height - 1).number)
             await run.pilot.press(key)
             await run.painted()
             top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y

@@ -254,7 +254,7 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
         assert app.pane.transcript.entries[:-2] == [
-            change.entry for change in EntryBuilder().events(log) if isinstance(change, PutEntry)
+            change.entry for change in EntryBuilder().changes_of_log(log) if isinstance(change, PutEntry)
         ]
         app.pane.transcript.focus()
         await pilot.press("home")
@@ -596,12 +596,12 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
 
 
 async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
-    markdown_blocks.parser.cache_clear()
+    markdown_blocks.markdown_parser.cache_clear()
     app = ChatApp()
     async with app.run_test(size=SIZE):
         app.pane.apply(PhaseChanged(Phase.REQUESTING))
         await app.workers.wait_for_complete()
-        assert markdown_blocks.parser.cache_info().currsize == 1
+        assert markdown_blocks.markdown_parser.cache_info().currsize == 1
 
 
 async def test_paging_from_the_composer_moves_the_transcript() -> None:

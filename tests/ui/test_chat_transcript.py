@@ -123,7 +123,7 @@ async def test_a_new_width_keeps_what_was_at_the_top() -> None:
         await pilot.pause()
         assert any(row == top for row in app.shown())
         assert not transcript.is_following
-        transcript.follow()
+        transcript.follow_end()
         await pilot.resize_terminal(100, 40)
         await pilot.pause()
         assert transcript.is_following

@@ -14,7 +14,7 @@ from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import CompletionPopup, Suggestion
-from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank
+from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank_match
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
@@ -147,13 +147,13 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await settled(app, pilot)
         # The cursor has left the name, and the list does not know it yet.
         app.pane.composer.editor.move_cursor((0, 0))
-        app.pane.composer.take_clicked(CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
+        app.pane.composer.accept_clicked(CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
 def indexed(paths: Sequence[str]) -> PathIndex:
     index = PathIndex()
-    index.refresh(paths)
+    index.rebuild(paths)
     return index
 
 
@@ -163,7 +163,7 @@ def test_the_best_names_come_first() -> None:
         "src/the_main.py",
     ]
     index = indexed(names)
-    assert index.search("main") == [
+    assert index.find_paths("main") == [
         "src/main.py",
         "src/the_main.py",
         "src/my_main_domain.py",
@@ -171,8 +171,8 @@ def test_the_best_names_come_first() -> None:
         "src/mainline/x.py",
         "m/a/i/n.txt",
     ]
-    assert index.search("nothing") == []
-    assert index.search("") == names
+    assert index.find_paths("nothing") == []
+    assert index.find_paths("") == names
 
 
 PARTS = st.text(alphabet="aAb_.-é\u0130/", min_size=1, max_size=4)
@@ -183,7 +183,9 @@ PATHS = st.lists(
 
 def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     lower = [(path.lower(), path) for path in paths]
-    found = [(rank(query, name), at, path) for at, (name, path) in enumerate(lower) if is_subsequence(query, name)]
+    found = [
+        (rank_match(query, name), at, path) for at, (name, path) in enumerate(lower) if is_subsequence(query, name)
+    ]
     return [path for _, _, path in sorted(found)[:LIMIT]]
 
 
@@ -195,16 +197,16 @@ def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: 
         patch.setattr(path_index, "LIMIT", 3)
         index = indexed(paths)
         for end in range(1, len(query) + 1):
-            assert index.search(query[:end]) == best_by_hand(paths, query[:end])[:3]
+            assert index.find_paths(query[:end]) == best_by_hand(paths, query[:end])[:3]
         for end in range(len(query) - 1, 0, -1):
-            assert index.search(query[:end]) == best_by_hand(paths, query[:end])[:3], "and when it shrinks"
+            assert index.find_paths(query[:end]) == best_by_hand(paths, query[:end])[:3], "and when it shrinks"
 
 
 def test_many_matches_are_ranked_as_a_few() -> None:
     paths = sorted(f"pkg{index % 13}/mod_{index}/File_{index * 7 % 97}.py" for index in range(9000))
     index = indexed(paths)
     for query in ("f", "fi", "file_3", "file_31", "f31", "mod_4", "pkg1/mod", "p1m2f", "d_8999/f", "zzz", ".py"):
-        assert index.search(query) == best_by_hand(paths, query), query
+        assert index.find_paths(query) == best_by_hand(paths, query), query
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
@@ -213,27 +215,27 @@ def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
         index = indexed(before)
-        index.search("a")
+        index.find_paths("a")
 
         def listed() -> Iterator[str]:
             for number, path in enumerate(after):
                 yield path
                 if number % block == 0:
-                    known = set(index.search(""))
+                    known = set(index.find_paths(""))
                     assert set(after[: max(0, number - 2 * block)]) <= known <= {*before, *after}
 
-        index.refresh(listed())
-        assert index.search("") == after[:LIMIT]
-        assert index.search("a") == best_by_hand(after, "a")
+        index.rebuild(listed())
+        assert index.find_paths("") == after[:LIMIT]
+        assert index.find_paths("a") == best_by_hand(after, "a")
 
 
 def test_a_search_that_nobody_waits_for_ends() -> None:
     index = indexed([f"folder_{number % 1000}/deep/module_{number}.py" for number in range(20_000)])
     asked = iter(range(1000))
     with pytest.raises(SearchCancelled):
-        index.search("mo9", lambda: next(asked) >= 2)
+        index.find_paths("mo9", lambda: next(asked) >= 2)
     assert next(asked) == 3
-    assert len(index.search("mo9")) == LIMIT
+    assert len(index.find_paths("mo9")) == LIMIT
 
 
 def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +245,7 @@ def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.Monk
     index = indexed(paths)
     assert len(times) >= 20_000 / 500
     times.clear()
-    index.search("zqxj")
+    index.find_paths("zqxj")
     assert len(times) >= 20_000 / 4000
 
 
@@ -256,16 +258,16 @@ def test_a_listing_that_nobody_waits_for_ends_and_what_it_has_not_reached_stays(
             taken.append(f"module_{number:05}.js")
             yield taken[-1]
 
-    index.refresh(paths(), lambda: len(taken) > 5_000)
+    index.rebuild(paths(), lambda: len(taken) > 5_000)
     assert len(taken) < 10_000
-    assert index.search("module_19999.py") == ["module_19999.py"]
-    index.refresh([], lambda: True)
-    assert index.search("module_19999.py") == ["module_19999.py"]
+    assert index.find_paths("module_19999.py") == ["module_19999.py"]
+    index.rebuild([], lambda: True)
+    assert index.find_paths("module_19999.py") == ["module_19999.py"]
 
 
 async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[str] = []
-    search = PathIndex.search
+    search = PathIndex.find_paths
 
     def slow(self: PathIndex, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
         if query == "g":
@@ -275,7 +277,7 @@ async def test_a_search_is_given_up_at_the_next_key(monkeypatch: pytest.MonkeyPa
             ended.append("given up" if given_up() else "in vain")
         return search(self, query, given_up)
 
-    monkeypatch.setattr(PathIndex, "search", slow)
+    monkeypatch.setattr(PathIndex, "find_paths", slow)
     async with chatting(files=lambda: ["a/gate.py"]) as (app, pilot):
         await pilot.press(*"@g")
         await pilot.press("a")
@@ -298,11 +300,11 @@ async def test_files_are_offered_while_others_are_still_listed_and_the_highlight
         await pilot.press(*"@gate")
         await until(lambda: app.pane.composer.popup.is_open)
         await pilot.press("down")
-        chosen = app.pane.composer.popup.choice
+        chosen = app.pane.composer.popup.highlighted_choice
         go_on.set()
         await settled(app, pilot)
         assert choices(app)[0] == "b/gate.py"
-        assert app.pane.composer.popup.choice == chosen
+        assert app.pane.composer.popup.highlighted_choice == chosen
 
 
 async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:

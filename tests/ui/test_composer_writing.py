@@ -13,7 +13,7 @@ from app.images.mentions import Mention
 from tests.ui.chat_app import ChatApp, chatting
 from widgets.chat import composer_field as dropped
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_big
+from widgets.chat.composer_field import ComposerDraft, DroppedImages, FoldedPastes, is_folded_paste
 from widgets.chat.composer_lists import QueuedMessages
 
 BIG = "\n".join(f"line {number}" for number in range(340))
@@ -189,7 +189,7 @@ async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> 
         composer(app).set_history(["fix the bug", "write a test"])
         await pilot.press(*"something new", "ctrl+r")
         await pilot.pause()
-        assert composer(app).popup.choice is not None
+        assert composer(app).popup.highlighted_choice is not None
         await pilot.press(*"fix", "enter")
         await pilot.pause()
         assert composer(app).draft == "fix the bug"
@@ -265,9 +265,9 @@ async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) 
 
 def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
     long = "word " * 10_000
-    shown = FoldedPastes().begin(ComposerDraft(f"one\ntwo\n{long}\nlast"))
+    shown = FoldedPastes().begin_message(ComposerDraft(f"one\ntwo\n{long}\nlast"))
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
-    shown = FoldedPastes().begin(ComposerDraft(long))
+    shown = FoldedPastes().begin_message(ComposerDraft(long))
     assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
 
 
@@ -316,7 +316,7 @@ async def test_queued_messages_can_be_wanted_back(way: str) -> None:
             assert app.said == [], "with a draft, Up is the history's"
             await pilot.press("down", "backspace", "up")
         await pilot.pause()
-        assert [type(message) for message in app.said] == [QueuedMessages.Wanted]
+        assert [type(message) for message in app.said] == [QueuedMessages.TakeBackWanted]
 
 
 async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:
@@ -353,7 +353,7 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
     draft = ComposerDraft(text + rest, tuple(folds))
     assert ComposerDraft.load(draft.dump()) == draft
     pastes = FoldedPastes()
-    assert pastes.draft(pastes.begin(draft)) == draft
+    assert pastes.draft(pastes.begin_message(draft)) == draft
 
 
 @pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
@@ -366,10 +366,10 @@ def test_any_string_can_be_restored(text: str) -> None:
     pastes = FoldedPastes()
     draft = ComposerDraft.load(text)
     assert text.endswith(draft.text)
-    assert pastes.draft(pastes.begin(draft)).text == draft.text
+    assert pastes.draft(pastes.begin_message(draft)).text == draft.text
 
 
 def test_what_counts_as_big() -> None:
-    assert not is_big("x\n" * 11 + "x")
-    assert is_big("x\n" * 12 + "x")
-    assert is_big("x" * 2001)
+    assert not is_folded_paste("x\n" * 11 + "x")
+    assert is_folded_paste("x\n" * 12 + "x")
+    assert is_folded_paste("x" * 2001)

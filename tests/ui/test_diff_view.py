@@ -29,9 +29,9 @@ async def test_narrow_is_unified_and_wide_stands_side_by_side() -> None:
         app = ReviewApp(retry_proposal())
         async with app.run_test(size=(width, 40)) as pilot:
             view = await opened(pilot)
-            assert view.split is split
+            assert view.is_split is split
             await pilot.press("v")
-            assert view.split is not split
+            assert view.is_split is not split
 
 
 async def test_side_by_side_pairs_similar_lines_on_one_row() -> None:

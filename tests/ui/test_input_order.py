@@ -192,7 +192,7 @@ async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
     followed = FollowedEvent(app, events.Key("w", "w"), done)
     assert followed.ready
     followed.begin()
-    followed.leave()
+    followed.stop()
 
 
 async def test_a_widget_that_goes_away_on_a_key_takes_no_other_key_with_it() -> None:

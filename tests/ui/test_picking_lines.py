@@ -81,11 +81,11 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         view = app.review.view
         view.cursor.move_to(view.rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
-        assert len(view.picking.lit) == 2
-        picked = view.picked()
+        assert len(view.picking.picked_rows) == 2
+        picked = view.picked_lines()
         assert picked is not None and picked.lines.new == {0, 1} and not picked.lines.old and not picked.whole
         await pilot.press("escape")
-        assert view.picked() is None
+        assert view.picked_lines() is None
         view.cursor.move_to(0)
         await pilot.press("asterisk", "space", "asterisk")
         await pilot.pause()
@@ -95,7 +95,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         await app.pass_grace()
         (wish,) = app.wishes
         assert isinstance(wish, review_messages.TakeLines) and wish.lines.new == {1, 2}
-        assert view.picked() is None
+        assert view.picked_lines() is None
 
 
 async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well() -> None:

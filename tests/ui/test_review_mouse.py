@@ -94,7 +94,7 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
 async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half() -> None:
     async with reviewing(retry_proposal(), size=(170, 60)) as (app, pilot):
         view = app.review.view
-        assert view.split
+        assert view.is_split
         y = next(
             line
             for line in range(view.rows.height)
@@ -201,7 +201,7 @@ async def test_a_click_on_a_comment_opens_it_again() -> None:
 
 async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        app.review.hold_keys("“q” does nothing here.")
+        app.review.restart_grace_period("“q” does nothing here.")
         await slide(pilot, spot := place(app, "request changes"), spot)
         assert "“q” does nothing here." in app.text()
         await app.pass_grace()

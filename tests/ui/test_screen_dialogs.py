@@ -279,7 +279,7 @@ async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) ->
         of_other_times = {
             *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
             *("review.narrower", "review.wider", "review.next_origin"),
-            *("review.checks", "review.run_checks", "review.send_findings"),
+            *("review.checks", "review.run_checks", "review.send_findings", "review.reproduce"),
         }
         for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
             await run.pilot.press(key)
@@ -475,7 +475,7 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
         with run.without("proposals"):
             await run.pilot.press("ctrl+s")
             await run.told("no such table")
-        assert isinstance(run.app.screen, EditScreen) and run.app.screen.changed, "it can be saved again"
+        assert isinstance(run.app.screen, EditScreen) and run.app.screen.has_changes, "it can be saved again"
         await run.pilot.press("escape")
         await run.screen("AskScreen")
         await run.pilot.press("n")

@@ -147,7 +147,7 @@ async def test_words_are_compared_with_the_line_that_they_were() -> None:
         await ready(pilot)
         marks, diff = app.review.view.sheet.scene.marks, app.diffs["P1"][0]
         assert len(diff.change.hunks) == 1
-        assert marks.words(0, 0, "new", 2) == (((8, 14),), False)
+        assert marks.changed_words(0, 0, "new", 2) == (((8, 14),), False)
 
 
 async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:

@@ -170,7 +170,7 @@ def test_only_the_trusted_bytes_ever_count(root: Path, opened: Callable[[], Open
     file.write_bytes(good)
     runtime = opened()
     assert runtime.settings.base_url == ""
-    trust.trust(good, runtime.sessions)
+    trust.store_trust(good, runtime.sessions)
     assert runtime.reload().settings.base_url == "http://good.invalid/v1"
     assert runtime.setting_origin("base_url") == ".signoff.toml"
     done = threading.Event()

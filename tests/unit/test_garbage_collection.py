@@ -41,8 +41,8 @@ def run(body: str) -> None:
 def test_what_is_left_behind_is_collected_at_rest() -> None:
     run(
         "async def main():\n"
-        "    garbage_collection.pause()\n"
-        "    garbage_collection.go_on()\n"
+        "    garbage_collection.pause_collection()\n"
+        "    garbage_collection.resume_collection()\n"
         "    node = left_behind()\n"
         "    allocate()\n"
         "    assert node() is not None\n"
@@ -51,15 +51,27 @@ def test_what_is_left_behind_is_collected_at_rest() -> None:
     )
 
 
-def test_texts_that_were_measured_are_let_go_at_rest() -> None:
+def test_results_that_libraries_keep_are_let_go_at_rest() -> None:
     run(
         "from rich.cells import cached_cell_len, cell_len\n"
+        "from rich.color import ColorSystem\n"
+        "from rich.style import Style\n"
+        "from textual.filter import ANSIToTruecolor\n"
+        "from textual.geometry import Region\n"
+        "from textual.strip import Strip\n"
+        "from rich.terminal_theme import MONOKAI\n"
         "async def main():\n"
-        "    garbage_collection.pause()\n"
-        "    garbage_collection.go_on()\n"
-        "    assert cell_len('a text') == 6 and cached_cell_len.cache_info().currsize\n"
+        "    garbage_collection.pause_collection()\n"
+        "    garbage_collection.resume_collection()\n"
+        "    link = Style.from_meta({'href': 'https://example.org'})\n"
+        "    assert cell_len('a text') == 6\n"
+        "    Strip.render_ansi(link, ColorSystem.TRUECOLOR)\n"
+        "    ANSIToTruecolor(MONOKAI).truecolor_style(link, None)\n"
+        "    Region(0, 0, 1, 1).overlaps(Region(0, 0, 2, 2))\n"
+        "    caches = [cached_cell_len, Strip.render_ansi, ANSIToTruecolor.truecolor_style, Region.overlaps]\n"
+        "    assert all(each.cache_info().currsize for each in caches)\n"
         "    allocate()\n"
-        "    assert await rest(lambda: not cached_cell_len.cache_info().currsize)\n"
+        "    assert await rest(lambda: not any(each.cache_info().currsize for each in caches))\n"
         "asyncio.run(main())"
     )
 
@@ -67,8 +79,8 @@ def test_texts_that_were_measured_are_let_go_at_rest() -> None:
 def test_nothing_old_is_collected_while_something_happens() -> None:
     run(
         "async def main():\n"
-        "    garbage_collection.pause()\n"
-        "    garbage_collection.go_on()\n"
+        "    garbage_collection.pause_collection()\n"
+        "    garbage_collection.resume_collection()\n"
         "    node = left_behind()\n"
         "    allocate()\n"
         "    end, kept = time.monotonic() + 2, []\n"
@@ -86,8 +98,8 @@ def test_nothing_old_is_collected_while_something_happens() -> None:
 def test_what_makes_a_collection_long_is_frozen() -> None:
     run(
         "async def main():\n"
-        "    garbage_collection.pause()\n"
-        "    garbage_collection.go_on()\n"
+        "    garbage_collection.pause_collection()\n"
+        "    garbage_collection.resume_collection()\n"
         "    kept = [[number] for number in range(1_000_000)]\n"
         "    assert await rest(lambda: gc.get_freeze_count() > 1_000_000)\n"
         "asyncio.run(main())"
@@ -97,9 +109,9 @@ def test_what_makes_a_collection_long_is_frozen() -> None:
 def test_what_there_is_at_the_start_is_never_collected() -> None:
     run(
         "async def main():\n"
-        "    garbage_collection.pause()\n"
+        "    garbage_collection.pause_collection()\n"
         "    node = left_behind()\n"
-        "    garbage_collection.go_on()\n"
+        "    garbage_collection.resume_collection()\n"
         "    gc.collect()\n"
         "    assert node() is not None\n"
         "asyncio.run(main())"
@@ -115,8 +127,8 @@ def test_free_memory_is_given_back_at_rest() -> None:
         "    text = Path('/proc/self/smaps_rollup').read_text()\n"
         "    return int(re.search(r'^Anonymous: +([0-9]+)', text, re.M)[1])\n"
         "async def main():\n"
-        "    garbage_collection.pause()\n"
-        "    garbage_collection.go_on()\n"
+        "    garbage_collection.pause_collection()\n"
+        "    garbage_collection.resume_collection()\n"
         "    blocks = [bytearray(b'x') * 100_000 for _ in range(400)]\n"
         "    above = bytearray(b'x') * 100_000\n"
         "    full = kilobytes()\n"

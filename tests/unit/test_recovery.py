@@ -14,7 +14,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisions
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import append_decision_to_sessions, finish_unfinished_work
+from app.runtime.unfinished_work import append_decision_to_sessions, finish_unfinished_work
 from app.storage.storage_errors import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"

@@ -270,8 +270,8 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
         inbox.put(TextStreamed("a"))
     inbox.put(PhaseChanged(Phase.IDLE))
     assert screen.told == 1
-    assert list(inbox.take()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
-    assert list(inbox.take()) == []
+    assert list(inbox.take_updates()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
+    assert list(inbox.take_updates()) == []
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
 
@@ -284,7 +284,7 @@ def test_a_screen_that_does_not_hear_is_told_again() -> None:
     screen.hears = True
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
-    assert list(inbox.take()) == [TextStreamed("ab")]
+    assert list(inbox.take_updates()) == [TextStreamed("ab")]
 
 
 async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None:
@@ -294,7 +294,7 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
     def show() -> bool:
         nonlocal slices
         slices += 1
-        for update in inbox.take():
+        for update in inbox.take_updates():
             shown.append(update)
             if len(shown) == 1:
                 inbox.put(SessionFailed("later"))
@@ -320,7 +320,7 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
         await done.wait()
 
     def show() -> bool:
-        for update in inbox.take():
+        for update in inbox.take_updates():
             shown.append(update)
             if update == SessionFailed("first"):
                 tasks.add(asyncio.ensure_future(inbox.pause_during(do)()))

@@ -286,7 +286,7 @@ def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None
 def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
     findings = find_deceptive(line)
     assert not findings, str(findings)
-    assert ", ".join(findings.is_ordinary) == quiet
+    assert ", ".join(findings.harmless_remarks) == quiet
     assert escape_unsafe(line) == line
 
 
@@ -342,7 +342,7 @@ def test_it_ends(name: str) -> None:
 
 def test_a_mention_is_found_among_names_that_nearly_have_it() -> None:
     index = PathIndex()
-    index.refresh(["a" * 255, "wanted/" + "a" * 200 + "b"])
-    assert index.search("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]
-    assert index.search("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
-    assert index.search("a/" * 2000 + "b") == []
+    index.rebuild(["a" * 255, "wanted/" + "a" * 200 + "b"])
+    assert index.find_paths("a" * 40 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.find_paths("a" * 100 + "b") == ["wanted/" + "a" * 200 + "b"]
+    assert index.find_paths("a/" * 2000 + "b") == []

@@ -15,20 +15,20 @@ from textual.color import BLACK, Color
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 
-from app.ui.terminal.attention import Attention, call_for, desktop_notification, keys_of
+from app.ui.terminal.attention import Attention, attention_sequence, desktop_notification, make_key_events
 from app.ui.terminal.fitted_app import (
     FittedApp,
     PaletteFilter,
     UnsafeTextFilter,
+    add_tints,
     divide,
     nearest_palette_colour,
     textuals_divide,
-    with_tints,
 )
 from app.ui.themes.first_theme import OWN_THEMES, STANDARD, own_theme
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 
 THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES,)).themes]
 PARTS = st.integers(0, 255)
@@ -54,7 +54,7 @@ def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ign
 
 @THEME
 def test_changed_lines_and_words_keep_a_tint_on_which_text_can_be_read(theme) -> None:  # type: ignore[no-untyped-def]
-    variables = with_tints({**diff_variable_defaults(theme), **theme.variables}, theme)
+    variables = add_tints({**make_diff_variable_defaults(theme), **theme.variables}, theme)
     seen = set()
     for kind in ("added", "removed"):
         line, word = (Color.parse(variables[f"diff-{kind}-{part}"]) for part in ("background", "word-background"))
@@ -83,8 +83,8 @@ def test_a_style_keeps_all_but_its_colours() -> None:
 def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
     theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
     variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
-    assert with_tints(variables, theme) == variables
-    own = diff_variable_defaults(theme)
+    assert add_tints(variables, theme) == variables
+    own = make_diff_variable_defaults(theme)
     assert {own[f"diff-{kind}-background"] for kind in ("added", "removed", "moved")} == {"transparent"}
 
 
@@ -149,7 +149,7 @@ class Driver:
 @pytest.fixture
 def attention() -> tuple[Attention, Any]:
     made = Attention()
-    driver: Any = made.listen_in(Driver)()  # type: ignore[arg-type, call-arg]
+    driver: Any = made.wrap_driver(Driver)()  # type: ignore[arg-type, call-arg]
     driver.start_application_mode()
     return made, driver
 
@@ -186,18 +186,18 @@ def test_no_text_ends_a_notification_early(text: str) -> None:
 
 @pytest.mark.parametrize("environment", [{"TERM": "linux"}, {"TERM": "dumb"}, {}, {"TERM": "screen", "STY": "1.x"}])
 def test_a_terminal_that_would_print_a_notification_gets_a_bell(environment: dict[str, str]) -> None:
-    assert call_for("desktop", "text", environment) == "\a"
+    assert attention_sequence("desktop", "text", environment) == "\a"
 
 
 def test_tmux_gets_a_bell_and_what_it_may_pass_through() -> None:
-    sent = call_for("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
+    sent = attention_sequence("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
     wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
     assert wrapped is not None
     assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification("signoff", "text")
 
 
 def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() -> None:
-    typed = [(key.key, key.character) for key in keys_of("aß7 /-\x1b[A\x1bOP\t\n")]
+    typed = [(key.key, key.character) for key in make_key_events("aß7 /-\x1b[A\x1bOP\t\n")]
     assert typed == [
         ("a", "a"),
         ("ß", "ß"),

@@ -7,9 +7,9 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.themes.first_theme import OWN_THEMES, STANDARD, first_theme, fitting_theme
+from app.ui.themes.first_theme import OWN_THEMES, STANDARD, fitting_theme, load_first_theme
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 
 OWN = load_themes((OWN_THEMES,))
 
@@ -42,7 +42,7 @@ LARGE = 3.0
 def colours_of(theme: ThemeFile) -> dict[str, str]:
     """Every variable of a theme, as a style sheet sees it."""
     made = theme.as_theme()
-    return {**made.to_color_system().generate(), **diff_variable_defaults(made), **made.variables}
+    return {**made.to_color_system().generate(), **make_diff_variable_defaults(made), **made.variables}
 
 
 def blended(background: str, colour: str, share: float) -> str:
@@ -129,13 +129,15 @@ def places(folder: Path) -> AppDirs:
 def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
     where = places(tmp_path)
     where.config.mkdir()
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
     where.config_file.write_text('theme = "signoff-light"\n')
-    assert first_theme(None, {}, tmp_path, where).name == "signoff-light"
+    assert load_first_theme(None, {}, tmp_path, where).name == "signoff-light"
     (tmp_path / ".signoff.toml").write_text('theme = "nord"\n')
-    assert first_theme(None, {}, tmp_path, where).name == "nord"
-    assert first_theme(None, {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "gruvbox"
-    assert first_theme("signoff-contrast", {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "signoff-contrast"
+    assert load_first_theme(None, {}, tmp_path, where).name == "nord"
+    assert load_first_theme(None, {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "gruvbox"
+    assert (
+        load_first_theme("signoff-contrast", {"SIGNOFF_THEME": "gruvbox"}, tmp_path, where).name == "signoff-contrast"
+    )
 
 
 @pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""])
@@ -144,7 +146,7 @@ def test_whatever_the_files_say_there_is_a_first_theme(tmp_path: Path, text: str
     where.themes.mkdir(parents=True)
     where.config_file.write_text(text)
     (where.themes.parent / "elsewhere.toml").write_text('name = "elsewhere"\nprimary = "#ff00ff"\n')
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
 
 
 @pytest.mark.parametrize("text", ['name = "mine"\nprimary = "no colour"', 'name = "mine"', "[", "primary = 3"])
@@ -152,7 +154,7 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
     where = places(tmp_path)
     where.themes.mkdir(parents=True)
     (where.themes / "mine.toml").write_text(text)
-    assert first_theme("mine", {}, tmp_path, where).name == STANDARD
+    assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD
 
 
 def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
@@ -165,21 +167,23 @@ def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(
     where = places(tmp_path)
     where.config.mkdir()
     os.mkfifo(where.config_file)
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
     where.config_file.unlink()
     (tmp_path / "linked").write_text(f'theme = "signoff-light"\n# {"x" * 10_000}\n')
     where.config_file.symlink_to(tmp_path / "linked")
-    assert first_theme(None, {}, tmp_path, where).name == "signoff-light"
+    assert load_first_theme(None, {}, tmp_path, where).name == "signoff-light"
 
 
 def test_no_workspace_can_keep_the_first_picture_waiting(tmp_path: Path) -> None:
     where = places(tmp_path)
     file = tmp_path / ".signoff.toml"
     file.symlink_to("/dev/zero")
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
     file.unlink()
     os.mkfifo(file)
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
     file.unlink()
     file.write_text(f'theme = "nord"\n# {"x" * 10_000}\n')
-    assert first_theme(None, {}, tmp_path, where).name == STANDARD, "too long to be read before there is a picture"
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD, (
+        "too long to be read before there is a picture"
+    )

@@ -8,7 +8,14 @@ from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
-from app.llm.values.types import AttemptDiscarded, Completed, Endpoint, Payload, StreamUpdate, TextDelta
+from app.llm.values.requests_and_updates import (
+    AttemptDiscarded,
+    Completed,
+    Endpoint,
+    Payload,
+    StreamUpdate,
+    TextDelta,
+)
 from tests.wire.server import WireServer
 
 FAST = RetryPolicy(base=0.002, busy_base=0.002, cap=0.004, jitter=lambda: 0.5)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.values.types import CallProgress, Completed
+from app.llm.values.requests_and_updates import CallProgress, Completed
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Call, call_delta, chunk, stream
 from tests.wire.server import WireServer

@@ -7,7 +7,7 @@ import pytest
 
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
-from app.llm.values.types import CallProgress, Completed, Payload, ReasoningDelta, TextDelta, Usage
+from app.llm.values.requests_and_updates import CallProgress, Completed, Payload, ReasoningDelta, TextDelta, Usage
 from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream
 from tests.wire.server import WireServer

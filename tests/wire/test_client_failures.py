@@ -16,7 +16,7 @@ from app.llm.failures.failures import FailureDescriber, exception_chain, searcha
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload, RetryScheduled
+from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
 from tests.wire.replies import STALL, Reply, Turn, document, error, stream
 from tests.wire.server import WireServer

@@ -9,7 +9,7 @@ from itertools import groupby
 import pytest
 
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.types import AttemptDiscarded, RetryScheduled
+from app.llm.values.requests_and_updates import AttemptDiscarded, RetryScheduled
 from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, END, Reply, Turn, call_delta, chunk, document, event, stream
 from tests.wire.server import WireServer

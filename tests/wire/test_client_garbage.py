@@ -22,7 +22,7 @@ from app.llm.response import response_limits
 from app.llm.response.response_limits import DEEPEST
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
-from app.llm.values.types import Completed, Endpoint
+from app.llm.values.requests_and_updates import Completed, Endpoint
 from app.llm.wires import chat
 from tests.examples import at_most
 from tests.unit.conversation.test_log import Store

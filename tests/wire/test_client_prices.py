@@ -12,7 +12,7 @@ from app.llm.capabilities.model_list import add_cost, find_price
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
-from app.llm.values.types import Completed, Endpoint, Usage
+from app.llm.values.requests_and_updates import Completed, Endpoint, Usage
 from app.runtime.model_connection import make_endpoint
 from tests.wire.driving import BRISK, FAST, updates_of
 from tests.wire.replies import Turn, chunk, document, stream

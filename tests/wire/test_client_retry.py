@@ -11,7 +11,7 @@ from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
 from app.llm.values.profile import Profile
-from app.llm.values.types import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
+from app.llm.values.requests_and_updates import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of
 from tests.wire.replies import BREAK, CUT, DONE, STALL, Turn, call_delta, chunk, error, stream
@@ -272,7 +272,7 @@ async def test_two_requests_at_once_do_not_mix(server: WireServer) -> None:
     async with client_of(server) as client:
 
         async def ask(word: str) -> str:
-            from app.llm.values.types import Payload
+            from app.llm.values.requests_and_updates import Payload
 
             updates = await updates_of(client, lambda profile: Payload([{"role": "user", "content": word}], []))
             return response(updates).text

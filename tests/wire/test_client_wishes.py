@@ -11,7 +11,7 @@ from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload, ProfileCorrected, RequestOptions
+from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import SentRequest, wire_for
 from tests.wire.driving import TOOLS, client_of, opening, updates_of

@@ -17,7 +17,7 @@ from app.llm.capabilities.profiles import LASTS, read_valid_fields
 from app.llm.client import ModelClient
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import open_workspace
-from app.runtime.workspace_recovery import record_unrecorded_decisions
+from app.runtime.unfinished_work import record_unrecorded_decisions
 from app.storage.pruning import prune_workspace
 from tests.oracles.reading import conversation, images
 from tests.unit.conversation.test_wires import without_breakpoints

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from app.conversation.events import (
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import CachedProjection
 from app.llm.values.profile import Profile
-from app.llm.values.types import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
+from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import open_session
@@ -65,7 +65,7 @@ class Model:
 
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
-    ) -> AsyncIterator[StreamUpdate]:
+    ) -> AsyncGenerator[StreamUpdate]:
         self._out += 1
         self.requests += 1
         assert self._out == 1, "two requests at once"
@@ -83,6 +83,9 @@ class Model:
     async def open_isolated(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
+
+    async def find_price(self) -> None:
+        """None is known."""
 
     def with_options(self, model: str, effort: str) -> "Model":
         """There is but one."""

@@ -17,7 +17,7 @@ from app.conversation.todos import Todo, count_done, current_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import VERBS
-from widgets.chat.markdown.styled_lines import TEXT, format_seconds, shorten, width_of, wrap_text
+from widgets.chat.markdown.styled_lines import TEXT, cell_width, format_seconds, shorten, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -98,7 +98,7 @@ class StatusLine(Widget):
         """Count streamed characters."""
         self._characters += characters
 
-    def show_end(self, text: str, continues: str = "") -> None:
+    def show_turn_end(self, text: str, continues: str = "") -> None:
         """Show how the last turn ended and what /continue does, until something changes."""
         self._ended, self._continues = text, continues
         self.refresh()
@@ -131,9 +131,9 @@ class StatusLine(Widget):
         left = self._activity()
         right = self._way_out()
         width = self.content_size.width
-        gap = width - width_of(left.plain) - width_of(right.plain)
+        gap = width - cell_width(left.plain) - cell_width(right.plain)
         if gap < 1:
-            return left.truncate(max(0, width - width_of(right.plain) - 1), ellipsis=True) + Content(" ") + right
+            return left.truncate(max(0, width - cell_width(right.plain) - 1), ellipsis=True) + Content(" ") + right
         return left + Content(" " * gap) + right
 
     def _activity(self) -> Content:
@@ -315,7 +315,7 @@ class QuestionBar(ClickTargets):
     """
 
     @dataclass
-    class Picked(Message):
+    class OptionPicked(Message):
         """The user chose an option."""
 
         option: str
@@ -358,7 +358,7 @@ class QuestionBar(ClickTargets):
 
     def _pick(self, index: int) -> None:
         assert self._question is not None
-        self.post_message(self.Picked(self._question.options[index]))
+        self.post_message(self.OptionPicked(self._question.options[index]))
 
     # Rows.
 

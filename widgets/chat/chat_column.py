@@ -20,7 +20,7 @@ class ComposerQuestion(Widget):
         """React to a change of the text in the composer."""
         raise NotImplementedError
 
-    def lose_picture(self) -> None:
+    def require_repaint(self) -> None:
         """Refuse keys until the question has been painted again."""
         raise NotImplementedError
 
@@ -74,25 +74,25 @@ class ChatColumn(Column):
     def forward_submitted(self, event: Composer.Submitted) -> None:
         """Treat a message as the answer to an open question, or pass it on to the app."""
         if self._pane is not None:
-            self._pane.take_sent(event)
+            self._pane.handle_submitted(event)
 
     @on(Composer.DraftChanged)
-    def let_typing_go_first(self) -> None:
+    def note_typing(self) -> None:
         """The message goes on to the app."""
         if self._bar is not None:
             self._bar.react_to_text()
         if self._pane is not None:
-            self._pane.let_typing_go_first()
+            self._pane.note_typing()
 
     def show_question(self, bar: ComposerQuestion) -> None:
         """Show a question above the composer."""
         self._bar = bar
         self.mount(bar, before=self.composer)
 
-    def lose_picture(self) -> None:
+    def require_repaint(self) -> None:
         """Refuse keys of the question until it has been painted again."""
         if self._bar is not None:
-            self._bar.lose_picture()
+            self._bar.require_repaint()
 
     @on(Composer.PageWanted)
     def page_transcript(self, event: Composer.PageWanted) -> None:

@@ -209,7 +209,7 @@ class ChatPane(Column):
             end = log if len(log) <= _END else from_first_turn(log[-_END:])
             self._shown_from = end[0] if end else None
             self._entry_builder, layout = EntryBuilder(), self.transcript.new_layout()
-            for change in self._entry_builder.events(end):
+            for change in self._entry_builder.changes_of_log(end):
                 layout.apply(change)
             self.transcript.show_layout(layout)
             self._after_events()
@@ -239,14 +239,14 @@ class ChatPane(Column):
         """Show the whole log above its end, which goes on meanwhile."""
         builder, layout = EntryBuilder(), self.transcript.new_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
-            for change in builder.events(log[at : at + _SLICE_EVENTS]):
+            for change in builder.changes_of_log(log[at : at + _SLICE_EVENTS]):
                 layout.apply(change)
             await asyncio.sleep(0)
         if self._filling is not meanwhile:
             return
         self.flush()
         for update in merge_updates(meanwhile):
-            for change in builder.update(update):
+            for change in builder.changes_of_update(update):
                 layout.apply(change)
         self._filling = None
         self._shown_from, self._entry_builder = log[0], builder
@@ -275,14 +275,14 @@ class ChatPane(Column):
                 pass
             case EventRecorded(event):
                 self.flush()
-                self._show(self._entry_builder.event(event))
+                self._show(self._entry_builder.changes_of_event(event))
                 self._after_events()
                 if isinstance(event, TurnEnded):
                     self._show_end(event)
                     self.post_message(self.TurnOver())
             case _:
                 self.flush()
-                self._show(self._entry_builder.update(update))
+                self._show(self._entry_builder.changes_of_update(update))
 
     def _after_events(self) -> None:
         self.todo_bar.show(self._entry_builder.todos)
@@ -298,13 +298,13 @@ class ChatPane(Column):
     def _show_end(self, event: TurnEnded) -> None:
         match event.stopped:
             case "aborted":
-                self.status_line.show_end("Interrupted", "goes on")
+                self.status_line.show_turn_end("Interrupted", "goes on")
             case "failed":
-                self.status_line.show_end(event.message or "The request failed.", "sends it again")
+                self.status_line.show_turn_end(event.message or "The request failed.", "sends it again")
             case "answer" if event.message:
-                self.status_line.show_end(event.message, "goes on")
+                self.status_line.show_turn_end(event.message, "goes on")
             case _:
-                self.status_line.show_end("")
+                self.status_line.show_turn_end("")
 
     # Streaming.
 
@@ -340,7 +340,7 @@ class ChatPane(Column):
         """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
-            changes = [change for update in updates for change in self._entry_builder.update(update)]
+            changes = [change for update in updates for change in self._entry_builder.changes_of_update(update)]
             if self._show(changes, streams=True):
                 self.call_after_refresh(self._pace.end_refresh)
         elif not self.transcript.continue_layout():
@@ -370,9 +370,9 @@ class ChatPane(Column):
 
     # The parts.
 
-    def take_sent(self, event: Composer.Submitted) -> None:
+    def handle_submitted(self, event: Composer.Submitted) -> None:
         """Treat a message as the answer to an open question, or pass it on to the app."""
-        self.transcript.follow()
+        self.transcript.follow_end()
         question = self._entry_builder.open_question
         if question is not None:
             event.stop()
@@ -382,18 +382,18 @@ class ChatPane(Column):
         # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
-    def let_typing_go_first(self) -> None:
+    def note_typing(self) -> None:
         """Remember the time of a key, and preload: the typed message may soon be answered."""
         self._pace.note_key()
         if not self.composer.is_empty:
             self._load_reader()
 
-    @on(QuestionBar.Picked)
-    def answer_with_option(self, event: QuestionBar.Picked) -> None:
+    @on(QuestionBar.OptionPicked)
+    def answer_with_option(self, event: QuestionBar.OptionPicked) -> None:
         """An option is an answer."""
         event.stop()
         if (question := self.question_bar.question) is not None:
-            self.transcript.follow()
+            self.transcript.follow_end()
             self.post_message(self.QuestionAnswered(question.call, event.option))
 
     @on(Transcript.FollowChanged)
@@ -406,7 +406,7 @@ class ChatPane(Column):
     def show_newest(self, event: StatusLine.NewestWanted) -> None:
         """Go to the end of the transcript."""
         event.stop()
-        self.transcript.follow()
+        self.transcript.follow_end()
 
 
 _SPOKEN = (TextStreamed, ReasoningStreamed)

@@ -95,7 +95,7 @@ class Composer(Column):
         folds: Folds = ()
         """Where in it they are."""
 
-        def kept(self) -> str:
+        def to_stored(self) -> str:
             """The draft as a string that `Composer.restore` takes."""
             return ComposerDraft(self.text, self.folds).dump()
 
@@ -189,7 +189,7 @@ class Composer(Column):
     def restore(self, kept: str) -> None:
         """Go on with a draft that was kept."""
         self._close_popup()
-        self.editor.show(ComposerDraft.load(kept))
+        self.editor.show_draft(ComposerDraft.load(kept))
 
     @property
     def is_empty(self) -> bool:
@@ -246,7 +246,7 @@ class Composer(Column):
 
     def action_send(self) -> None:
         """Take the highlighted choice, or send."""
-        choice = self.popup.choice
+        choice = self.popup.highlighted_choice
         if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
             self._accept(choice, enter=True)
             return
@@ -289,7 +289,7 @@ class Composer(Column):
 
     def _set_text(self, text: str) -> None:
         self._close_popup()
-        self.editor.show(ComposerDraft(text))
+        self.editor.show_draft(ComposerDraft(text))
 
     def action_undo(self) -> None:
         """Undo the last typed text."""
@@ -315,7 +315,7 @@ class Composer(Column):
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
         if key == "up" and self.is_empty and self._queue.display:
-            self._queue.post_message(QueuedMessages.Wanted())
+            self._queue.post_message(QueuedMessages.TakeBackWanted())
             return True
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
@@ -330,11 +330,11 @@ class Composer(Column):
         match key:
             case "up" | "down":
                 self.popup.move(1 if key == "down" else -1)
-            case "tab" if self.popup.choice is not None:
-                self._accept(self.popup.choice, enter=False)
+            case "tab" if self.popup.highlighted_choice is not None:
+                self._accept(self.popup.highlighted_choice, enter=False)
             case "escape":
                 if self._searching_history:
-                    self.editor.show(self._unsent)
+                    self.editor.show_draft(self._unsent)
                 self._close_popup()
             case _:
                 return False
@@ -348,7 +348,7 @@ class Composer(Column):
         if self._history_index == len(self._history):
             self._unsent = self.editor.draft
         self._history_index = index
-        self.editor.show(ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent)
+        self.editor.show_draft(ComposerDraft(self._history[index]) if index < len(self._history) else self._unsent)
         if step > 0 and index < len(self._history):
             self.editor.move_cursor((0, 0))
         return True
@@ -356,7 +356,7 @@ class Composer(Column):
     # Choices.
 
     @on(TextArea.Changed)
-    def offer(self, event: TextArea.Changed) -> None:
+    def offer_completions(self, event: TextArea.Changed) -> None:
         """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         if self._searching_history:
@@ -406,7 +406,7 @@ class Composer(Column):
                 listing.result()
             given_up = Event()
             try:
-                matches = await asyncio.to_thread(self._index.search, query, given_up.is_set)
+                matches = await asyncio.to_thread(self._index.find_paths, query, given_up.is_set)
             finally:
                 given_up.set()
             # What was highlighted stays so while the list grows.
@@ -416,7 +416,7 @@ class Composer(Column):
             patience, is_first = 2 * patience, False
 
     def _list_files(self, over: Event) -> None:
-        self._index.refresh(self._files(), over.is_set)
+        self._index.rebuild(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
         """Search the sent messages for the text in the composer."""
@@ -447,7 +447,7 @@ class Composer(Column):
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
     @on(CompletionPopup.Chosen)
-    def take_clicked(self, event: CompletionPopup.Chosen) -> None:
+    def accept_clicked(self, event: CompletionPopup.Chosen) -> None:
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)

@@ -62,7 +62,7 @@ _REMEMBERED_CHARACTERS = 20_000_000
 _KEPT = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
-def is_big(text: str) -> bool:
+def is_folded_paste(text: str) -> bool:
     """Whether a paste is folded: more than 12 lines or 2,000 characters."""
     return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
 
@@ -153,7 +153,7 @@ class FoldedPastes:
             return []
         return [match.span() for match in self._pattern.finditer(line)]
 
-    def begin(self, draft: ComposerDraft) -> str:
+    def begin_message(self, draft: ComposerDraft) -> str:
         """Begin another message; return the shown text, with markers for folded pastes.
 
         Besides its own folds, pastes of earlier messages are folded again. Of a text that is very long all the same,
@@ -173,7 +173,7 @@ class FoldedPastes:
         return known or self.fold(text, beside)
 
     def _folded_again(self, text: str) -> str:
-        if not is_big(text):
+        if not is_folded_paste(text):
             return text
         for paste in sorted(self._remembered, key=len, reverse=True):
             before, found, after = text.partition(paste)
@@ -250,9 +250,9 @@ class Editor(TextArea):
         """The text with every folded paste written out, and where they are."""
         return self.pastes.draft(self.text)
 
-    def show(self, draft: ComposerDraft) -> None:
+    def show_draft(self, draft: ComposerDraft) -> None:
         """Show another text, the cursor at its end."""
-        self.text = self.pastes.begin(draft)
+        self.text = self.pastes.begin_message(draft)
         self.move_cursor(self.document.end)
 
     def get_line(self, line_index: int) -> Text:
@@ -282,7 +282,7 @@ class Editor(TextArea):
         steers = key in _STEERED or chooses
         done = steers and self._steer(key)
         if not done and self.vim is not None:
-            done = self.vim.take(event)
+            done = self.vim.handle_key(event)
         if not done and not steers and not event.is_printable:
             done = await self._run_binding(key)
         if done:
@@ -306,7 +306,10 @@ class Editor(TextArea):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         start, end = self.selection
         result = self.replace(
-            self.pastes.fold(text, self.text) if is_big(text) else text, start, end, maintain_selection_offset=False
+            self.pastes.fold(text, self.text) if is_folded_paste(text) else text,
+            start,
+            end,
+            maintain_selection_offset=False,
         )
         self.move_cursor(result.end_location)
 

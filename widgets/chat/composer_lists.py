@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.text.safe_text import escape_unsafe
-from widgets.chat.markdown.styled_lines import shorten, width_of
+from widgets.chat.markdown.styled_lines import cell_width, shorten
 
 Source = Literal["file", "command", "history"]
 
@@ -59,7 +59,7 @@ class CompletionPopup(Widget):
         return bool(self.display)
 
     @property
-    def choice(self) -> Suggestion | None:
+    def highlighted_choice(self) -> Suggestion | None:
         """The highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
@@ -68,7 +68,7 @@ class CompletionPopup(Widget):
     ) -> None:
         """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
         them."""
-        chosen = self.choice if keep_choice else None
+        chosen = self.highlighted_choice if keep_choice else None
         self.source = source
         self._choices = choices
         self._index = choices.index(chosen) if chosen in choices else 0
@@ -103,7 +103,7 @@ class CompletionPopup(Widget):
         first = self._first
         # Notes stand in a column, wherever the list is scrolled to.
         column = (
-            max((width_of(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
+            max((cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
         )
         for index, choice in enumerate(self._choices[first : first + _ROWS], first):
             label = shorten(escape_unsafe(choice.label), width - 2)
@@ -111,7 +111,7 @@ class CompletionPopup(Widget):
             note = shorten(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
             text = f"{'›' if index == self._index else ' '} {label}"
             row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
-            gap = " " * (column - width_of(label))
+            gap = " " * (column - cell_width(label))
             rows.append(row + Content.styled(f"{gap}{note}", "$foreground 60%") if note else row)
         if self._title:
             rows.append(Content.styled(f"  {shorten(self._title, width - 2)}", "$foreground 60%"))
@@ -142,7 +142,7 @@ class QueuedMessages(Widget):
     }
     """
 
-    class Wanted(Message):
+    class TakeBackWanted(Message):
         """The user wants to edit the queued messages; they go back into the composer."""
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class QueuedMessages(Widget):
             room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
             words = shorten(escape_unsafe(text), max(1, room))
             row = Content.assemble((_LABEL, "$text-accent"), (words, "$foreground 60%"))
-            rows.append(row + " " * (room - width_of(words) + 2) + hint if number == 0 else row)
+            rows.append(row + " " * (room - cell_width(words) + 2) + hint if number == 0 else row)
         if len(shown) < len(self._texts):
             rows.append(Content.styled(f"… {len(self._texts) - len(shown)} more", "$foreground 60%"))
         return Content("\n").join(rows)
@@ -177,4 +177,4 @@ class QueuedMessages(Widget):
     def on_click(self, event: events.Click) -> None:
         """Take them back."""
         event.stop()
-        self.post_message(self.Wanted())
+        self.post_message(self.TakeBackWanted())

@@ -113,16 +113,16 @@ class EntryBuilder:
         """The latest question that has no answer yet."""
         return next((entry for entry in reversed(self._questions.values()) if entry.answer is None), None)
 
-    def events(self, events: Iterable[Event]) -> Iterator[Change]:
+    def changes_of_log(self, events: Iterable[Event]) -> Iterator[Change]:
         """The changes of a whole log."""
         for event in events:
-            yield from self.event(event)
+            yield from self.changes_of_event(event)
 
-    def update(self, update: SessionUpdate) -> list[Change]:
+    def changes_of_update(self, update: SessionUpdate) -> list[Change]:
         """The changes of one update of a running session; text that streams in comes back whole in its entry."""
         match update:
             case EventRecorded(event):
-                return self.event(event)
+                return self.changes_of_event(event)
             case TextStreamed(text):
                 ended = self._end_reasoning()
                 self._answer += text
@@ -144,7 +144,7 @@ class EntryBuilder:
             case _:
                 return []
 
-    def event(self, event: Event) -> list[Change]:
+    def changes_of_event(self, event: Event) -> list[Change]:
         """The changes of one event."""
         self._events += 1
         key = f"e{event.id or -self._events}"
@@ -399,7 +399,7 @@ def key_of(log: Iterable[Event], event_id: int) -> str:
     """Return the key of the entry that shows an event; empty for a hidden one."""
     builder, found = EntryBuilder(), ""
     for event in log:
-        changes = builder.event(event)
+        changes = builder.changes_of_event(event)
         if event.id == event_id:
             found = next((change.entry.key for change in reversed(changes) if isinstance(change, PutEntry)), "")
     return builder.folded.get(found, found)

@@ -154,7 +154,7 @@ class PathIndex:
         self._narrow: tuple[tuple[_Block, ...], str, list[str]] | None = None
         """All matches of a query in these blocks, where they are few."""
 
-    def refresh(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
+    def rebuild(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
         """List the paths again, replacing the index block by block.
 
         Args:
@@ -173,7 +173,7 @@ class PathIndex:
         if not given_up():
             self._blocks = tuple(new)
 
-    def search(self, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
+    def find_paths(self, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
         """Return the best matches among the indexed paths, best first.
 
         Raises:
@@ -184,7 +184,7 @@ class PathIndex:
             return list(islice(_all(blocks), LIMIT))
         if self._narrow is not None and self._narrow[0] is blocks and query.startswith(self._narrow[1]):
             kept = ((path.lower(), path) for path in self._narrow[2])
-            ranked = [(rank(query, lower), path) for lower, path in kept if _fits(query, lower)]
+            ranked = [(rank_match(query, lower), path) for lower, path in kept if _fits(query, lower)]
             # Of the same rank, they are in order already.
             matches = [path for _, path in sorted(ranked, key=lambda each: each[0])]
             self._narrow = (blocks, query, [path for path in self._narrow[2] if path in set(matches)])
@@ -372,7 +372,7 @@ def _places(text: str, part: str) -> Iterator[int]:
         at = text.find(part, at + 1)
 
 
-def rank(query: str, path: str) -> int:
+def rank_match(query: str, path: str) -> int:
     """Return how well a lower-case path fits a query that it contains as a subsequence; smaller is better."""
     start = path.rfind("/") + 1
     if path.startswith(query, start):

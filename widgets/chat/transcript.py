@@ -18,7 +18,7 @@ from app.keys.actions import make_bindings
 from widgets.chat.entries.entry_base import MARK_WIDTH, Change, DropEntry, TranscriptEntry
 from widgets.chat.entries.proposal_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers
-from widgets.chat.markdown.styled_lines import StyledLine, slice_spans, visible
+from widgets.chat.markdown.styled_lines import StyledLine, make_visible, slice_spans
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
 from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
 from widgets.common.containers import StripView
@@ -49,7 +49,7 @@ class EntryCursor:
     def start(self, row: int) -> None:
         """Put the cursor on the entry at this row, or on the last, unless it is set."""
         if self.index is None and len(self._slots):
-            self.index = self._slots.at(row)
+            self.index = self._slots.index_at_row(row)
 
     def on_removed(self, index: int) -> None:
         """Keep the cursor at its entry when the one at this index is removed."""
@@ -69,7 +69,7 @@ class EntryCursor:
         """Return the row to scroll to within an entry taller than the screen; None to leave the entry."""
         if self.index is None or (slot := self.slot) is None:
             return None
-        top = self._slots.top(self.index)
+        top = self._slots.first_row(self.index)
         beyond = top + slot.gap + slot.height > row + height if direction > 0 else top < row
         return row + _STEP * direction if beyond and slot.height > height // 2 else None
 
@@ -77,7 +77,7 @@ class EntryCursor:
         """Return the row to scroll to from `row` to show the entry; None if it is shown."""
         if self.index is None or (slot := self.slot) is None:
             return None
-        top = self._slots.top(self.index) + slot.gap
+        top = self._slots.first_row(self.index) + slot.gap
         bottom = top + slot.height
         if bottom > row + height:
             return min(bottom - height, top)
@@ -107,9 +107,9 @@ def word_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None
 
 def entry_at(layout: TranscriptLayout, row: int) -> Selection:
     """The whole entry that a row belongs to."""
-    index = layout.slots.at(row)
+    index = layout.slots.index_at_row(row)
     slot = layout.slots.items[index]
-    top = layout.slots.top(index) + slot.gap
+    top = layout.slots.first_row(index) + slot.gap
     last = top + slot.height - 1
     return Selection(Offset(0, top), Offset(MARK_WIDTH + len(layout.line(last).text), last))
 
@@ -211,14 +211,14 @@ class Transcript(StripView, can_focus=True):
 
     def show_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session in place of another, from the end; nothing above the screen is laid out."""
-        layout.match(self._layout)
+        layout.copy_settings(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
         self._settle()
 
     def show_more(self, layout: TranscriptLayout) -> None:
         """Show a whole session of which the end is shown, without moving the visible part."""
-        layout.match(self._layout)
+        layout.copy_settings(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt(self._layout, self.scroll_offset.y)
         self._have(layout)
@@ -317,14 +317,14 @@ class Transcript(StripView, can_focus=True):
         if (at_end := new_value >= self.max_scroll_y) != self._following:
             self._set_following(at_end)
         near = abs(new_value - old_value) <= 2 * self.size.height and len(self._slots)
-        self._show_from(round(new_value), self._slots.at(round(old_value)) if near else None)
+        self._show_from(round(new_value), self._slots.index_at_row(round(old_value)) if near else None)
 
     def _set_following(self, following: bool) -> None:
         self._following = following
         self._unseen = 0
         self.post_message(self.FollowChanged(following, 0))
 
-    def follow(self) -> None:
+    def follow_end(self) -> None:
         """Go to the end and stay there."""
         self._set_following(True)
         self._settle()
@@ -341,7 +341,7 @@ class Transcript(StripView, can_focus=True):
         if not self._following and place is not None:
             self._layout.make_exact(place[0])
             self._set_height()
-            self._move_to(self._slots.row(*place))
+            self._move_to(self._slots.row_at_place(*place))
         self._settle()
 
     @property
@@ -382,10 +382,10 @@ class Transcript(StripView, can_focus=True):
         """Return one row of the screen; for the mouse, its segments carry their positions."""
         row, size = self.scroll_offset.y + y, self.size
         if not len(self._slots):
-            return self._painter.greeting(self._greeting, y, size.width, size.height)
+            return self._painter.paint_greeting(self._greeting, y, size.width, size.height)
         span = self._selection.get_span(row) if self._selection is not None else None
         selected = (span, selection_style(self)) if span is not None else None
-        strip = self._painter.row(
+        strip = self._painter.paint_row(
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
         # Offsets cost as much as the row, and each is a style that Rich and Textual remember.
@@ -415,7 +415,7 @@ class Transcript(StripView, can_focus=True):
     def move_cursor(self, index: int) -> None:
         """Put the cursor on an entry and scroll it into view."""
         self._cursor.index = index = max(0, min(len(self._slots) - 1, index))
-        self._show_from(self._slots.top(index))
+        self._show_from(self._slots.first_row(index))
         row = self._cursor.row_to_show(self.scroll_offset.y, self.size.height)
         if row is not None:
             self._go_to(row)
@@ -439,7 +439,7 @@ class Transcript(StripView, can_focus=True):
         elif (index := self._cursor.next(direction)) is not None:
             self.move_cursor(index)
         elif direction > 0:
-            self.follow()
+            self.follow_end()
 
     def action_cursor_up(self) -> None:
         self._step(-1)
@@ -455,7 +455,9 @@ class Transcript(StripView, can_focus=True):
 
     def _page(self, direction: int) -> None:
         self._go_to(self.scroll_offset.y + direction * max(1, self.size.height - 2))
-        self._cursor.index = self._slots.at(self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1))
+        self._cursor.index = self._slots.index_at_row(
+            self.scroll_offset.y + (self.size.height - 1 if direction > 0 else 1)
+        )
         self.refresh()
 
     def action_top(self) -> None:
@@ -465,7 +467,7 @@ class Transcript(StripView, can_focus=True):
     def action_bottom(self) -> None:
         """Scroll to the end and follow it."""
         self._cursor.index = max(0, len(self._slots) - 1)
-        self.follow()
+        self.follow_end()
 
     def action_open(self) -> None:
         """Open or fold the entry under the cursor; a proposal's card leads to the review."""
@@ -516,7 +518,7 @@ class Transcript(StripView, can_focus=True):
             event.stop()
             self.post_message(self.LinkOpened(str(href)))
             return
-        self._cursor.index = index = self._slots.at(row)
+        self._cursor.index = index = self._slots.index_at_row(row)
         self.refresh()
         if self._layout.line(row).action or isinstance(self.cursor_entry, ProposalEntry):
             event.stop()
@@ -534,4 +536,4 @@ class Transcript(StripView, can_focus=True):
         href = event.style.meta.get("href")
         if href != self._link_under_mouse:
             self._link_under_mouse = href
-            self.tooltip = Content(visible(str(href))) if href else None
+            self.tooltip = Content(make_visible(str(href))) if href else None

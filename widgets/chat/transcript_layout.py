@@ -111,12 +111,12 @@ class EntrySlots:
         """The position of an entry."""
         return self._by_key.get(key)
 
-    def top(self, index: int) -> int:
+    def first_row(self, index: int) -> int:
         """The row at which the slot begins, its gap included."""
         self._update()
         return self._tops[index]
 
-    def at(self, row: int) -> int:
+    def index_at_row(self, row: int) -> int:
         """The index of the slot that holds a row; the last one for a row beyond the end."""
         self._update()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
@@ -125,14 +125,14 @@ class EntrySlots:
         """The index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
         if not self.items:
             return None
-        index = self.at(row)
+        index = self.index_at_row(row)
         slot = self.items[index]
-        return index, (row - self.top(index)) / max(1, slot.gap + slot.height)
+        return index, (row - self.first_row(index)) / max(1, slot.gap + slot.height)
 
-    def row(self, index: int, part: float) -> int:
+    def row_at_place(self, index: int, part: float) -> int:
         """The row at this `place`."""
         slot = self.items[index]
-        return self.top(index) + round(part * (slot.gap + slot.height))
+        return self.first_row(index) + round(part * (slot.gap + slot.height))
 
     def append(self, slot: EntrySlot) -> int:
         """Add a slot at the end; returns its index."""
@@ -150,7 +150,7 @@ class EntrySlots:
         if index + 1 < len(self.items):
             self._set_gap(index + 1)
 
-    def put(self, index: int, slot: EntrySlot) -> None:
+    def replace_slot(self, index: int, slot: EntrySlot) -> None:
         """Have this slot, with the rows that it has, for the entry here."""
         entry = self.items[index].entry
         if slot.entry != entry:
@@ -167,9 +167,9 @@ class EntrySlots:
             self._by_key[self.items[later].entry.key] = later
         if index < len(self.items):
             self._set_gap(index)
-        self.touch(index)
+        self.mark_changed(index)
 
-    def touch(self, index: int) -> None:
+    def mark_changed(self, index: int) -> None:
         """The height or gap of this slot has changed."""
         self._valid = min(self._valid, index)
 
@@ -179,7 +179,7 @@ class EntrySlots:
             slot.resize(old, new)
             if self.is_hidden(slot.entry):
                 slot.height = 0
-        self.touch(0)
+        self.mark_changed(0)
 
     def toggle_interventions(self) -> None:
         """Hide or show what signoff told the model."""
@@ -191,7 +191,7 @@ class EntrySlots:
                 slot.height = 0 if self.hide_interventions else 1
         for index in range(len(self.items)):
             self._set_gap(index)
-        self.touch(0)
+        self.mark_changed(0)
 
     def toggle_open(self, index: int) -> None:
         """Open or fold a slot; an open one stands apart from what follows it."""
@@ -222,7 +222,7 @@ class EntrySlots:
             gap = 0 if one and not above.opened else 1
         if gap != slot.gap:
             slot.gap = gap
-        self.touch(index)
+        self.mark_changed(index)
 
     def _update(self) -> None:
         count = len(self.items)
@@ -266,10 +266,10 @@ class TranscriptLayout:
     def empty_copy(self) -> Self:
         """Return an empty layout of the same size."""
         other = type(self)()
-        other.match(self)
+        other.copy_settings(self)
         return other
 
-    def match(self, other: Self) -> None:
+    def copy_settings(self, other: Self) -> None:
         """Take the width and the hidden kinds of another layout."""
         if self._width != other._width:
             self.resize(other._width)
@@ -283,11 +283,11 @@ class TranscriptLayout:
         """
         if not len(other.slots) or not len(self.slots):
             return 0, 0
-        held = other.slots.at(row)
-        key, top = other.slots.items[held].entry.key, other.slots.top(held)
+        held = other.slots.index_at_row(row)
+        key, top = other.slots.items[held].entry.key, other.slots.first_row(held)
         for slot in other.slots.items:
             if (index := self.slots.index_of(slot.entry.key)) is not None:
-                self.slots.put(index, slot)
+                self.slots.replace_slot(index, slot)
                 if slot.lines is not None:
                     self._laid_out[id(slot)] = slot
         self._unfinished |= other._unfinished
@@ -295,7 +295,7 @@ class TranscriptLayout:
         if here is None:
             # In a turn of which but the end was shown, the keys are others: what is as far from the end is it.
             here = max(0, len(self.slots) - len(other.slots) + held)
-        return here - held, self.slots.top(here) - top
+        return here - held, self.slots.first_row(here) - top
 
     def resize(self, width: int) -> None:
         """Lay out for so many cells beside the marks.
@@ -336,7 +336,7 @@ class TranscriptLayout:
             slot.height, slot.exact, slot.lines = 0, True, []
         elif not slot.lay_out(self._width, deadline):
             self._unfinished.add(slot.entry.key)
-        self.slots.touch(index)
+        self.slots.mark_changed(index)
         self._laid_out.pop(id(slot), None)
         self._laid_out[id(slot)] = slot
         if len(self._laid_out) > _LAID_OUT:
@@ -356,7 +356,7 @@ class TranscriptLayout:
             slot = self.slots.items[index]
             if late:
                 self._unfinished.add(slot.entry.key)
-            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.top(index) in near:
+            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.first_row(index) in near:
                 self.lay_out(index, deadline)
                 late = time.thread_time() > deadline
 
@@ -386,12 +386,12 @@ class TranscriptLayout:
         if not len(self.slots):
             return row
         for _ in range(16):
-            first = self.slots.at(row)
+            first = self.slots.index_at_row(row)
             held = first if anchor is None else anchor
-            before = self.slots.top(held)
-            for index in range(max(0, first - 1), self.slots.at(row + height) + 1):
+            before = self.slots.first_row(held)
+            for index in range(max(0, first - 1), self.slots.index_at_row(row + height) + 1):
                 self.make_exact(index)
-            shift = self.slots.top(held) - before
+            shift = self.slots.first_row(held) - before
             if not shift:
                 break
             row = max(0, row + shift)
@@ -401,13 +401,13 @@ class TranscriptLayout:
         """Return the key of the entry at a row, and where it begins."""
         if not len(self.slots):
             return None
-        index = self.slots.at(row)
-        return self.slots.items[index].entry.key, self.slots.top(index)
+        index = self.slots.index_at_row(row)
+        return self.slots.items[index].entry.key, self.slots.first_row(index)
 
     def anchor_shift(self, held: tuple[str, int]) -> int:
         """Return how many rows the entry of an anchor has moved down; 0 if it is gone."""
         index = self.slots.index_of(held[0])
-        return self.slots.top(index) - held[1] if index is not None else 0
+        return self.slots.first_row(index) - held[1] if index is not None else 0
 
     def make_exact(self, index: int) -> None:
         """Lay out a slot, unless it is."""
@@ -415,17 +415,17 @@ class TranscriptLayout:
         if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
             self.lay_out(index)
 
-    def at(self, row: int) -> tuple[int, int]:
+    def slot_at_row(self, row: int) -> tuple[int, int]:
         """The index of the slot that holds a row, and which of its rows it is: negative in the gap above it."""
-        index = self.slots.at(row)
+        index = self.slots.index_at_row(row)
         slot = self.slots.items[index]
         if slot.lines is None:
             self.lay_out(index)
-        return index, row - self.slots.top(index) - slot.gap
+        return index, row - self.slots.first_row(index) - slot.gap
 
     def line(self, row: int) -> StyledLine:
         """Return the content of a row."""
-        index, offset = self.at(row)
+        index, offset = self.slot_at_row(row)
         return self.slots.items[index].line(offset)
 
     def toggle_open(self, index: int) -> None:

@@ -10,7 +10,7 @@ from textual.cache import FIFOCache
 from textual.content import Content
 from textual.strip import Strip
 
-from widgets.chat.markdown.styled_lines import TEXT, Span, StyledLine, TextStyle, width_of
+from widgets.chat.markdown.styled_lines import TEXT, Span, StyledLine, TextStyle, cell_width
 from widgets.chat.transcript_layout import EntrySlot, TranscriptLayout
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class TranscriptPainter:
         # The links of an LRUCache refer to each other: with a painter that is replaced, its strips would stay.
         self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[StyledLine, Strip]] = FIFOCache(_KEPT_STRIPS)
 
-    def row(
+    def paint_row(
         self,
         layout: TranscriptLayout,
         row: int,
@@ -174,7 +174,7 @@ class TranscriptPainter:
             cursor: the index of the entry that is lit, if one is.
             selected: the first and the last character of a selected stretch, -1 for the end, and how it looks.
         """
-        index, offset = layout.at(row)
+        index, offset = layout.slot_at_row(row)
         slot = layout.slots.items[index]
         if not 0 <= offset < slot.height:
             return self._blank(width)
@@ -190,7 +190,7 @@ class TranscriptPainter:
     def _cached(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
         """A row that is kept while it is the same object, as settled rows of a growing answer are."""
         line = slot.line(offset)
-        key = (id(line), slot.marks.at(offset, slot.height), width, cursor)
+        key = (id(line), slot.marks.mark_at(offset, slot.height), width, cursor)
         cached = self._strips.get(key)
         if cached is not None and cached[0] is line:
             return cached[1]
@@ -198,7 +198,7 @@ class TranscriptPainter:
         self._strips[key] = (line, strip)
         return strip
 
-    def greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
+    def paint_greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
         """Return a row of these lines, which form a block in the middle; sentences and keys are wrapped if needed."""
         room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
         lines = [piece for line in lines for piece in _wrapped(line, room)]
@@ -212,14 +212,14 @@ class TranscriptPainter:
 
     def _segments(self, slot: EntrySlot, offset: int, cursor: bool) -> list[Segment]:
         line = slot.line(offset)
-        text, face = slot.marks.at(offset, slot.height)
+        text, face = slot.marks.mark_at(offset, slot.height)
         under = slot.entry.fill
         segments = [Segment(text, self._palette.style(face, under, cursor))]
         fill = line.fill or under
         inside = line.code is None
         if line.code is not None and (language := line.code[0].missing_lexer):
             self.missing_lexers.add(language)
-        for part, part_face in line.resolved():
+        for part, part_face in line.resolve_spans():
             # The background of code begins with the code, not with the indent of the list that it is in.
             inside = inside or part_face.role.startswith("code")
             if part:
@@ -229,7 +229,7 @@ class TranscriptPainter:
 
     def _strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
         rest = self._palette.style(TEXT, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
-        room = width - RIGHT_MARGIN - sum(width_of(text) for text, _, _ in segments)
+        room = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if room < 0:
             return (
                 Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)

@@ -43,12 +43,12 @@ class OnScreenClock:
         self._since: float | None = None
         self._gained = asyncio.Event()
 
-    def lose(self) -> None:
+    def mark_not_painted(self) -> None:
         """Mark the state as not on the screen: it changed, lost the focus, or is covered."""
         self._since = None
         self._gained.clear()
 
-    def gain(self) -> None:
+    def mark_painted(self) -> None:
         """Mark the state as painted now."""
         if self._since is None:
             self._since = time.monotonic()
@@ -59,7 +59,7 @@ class OnScreenClock:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._gained.wait(), seconds)
 
-    def had(self, moment: float) -> bool:
+    def was_on_screen_at(self, moment: float) -> bool:
         """Return whether the state was on the screen at a moment."""
         return self._since is not None and self._since <= moment
 
@@ -152,16 +152,16 @@ class InputOrder:
                 await asyncio.sleep(self._done_at + _PAINTED - time.monotonic())
 
     @staticmethod
-    def concerns(event: events.Event) -> bool:
+    def is_undelivered_input(event: events.Event) -> bool:
         """Return whether an event is input that was not delivered yet."""
         return isinstance(event, Input) and not event.is_forwarded
 
-    async def take(self, event: events.Event) -> None:
+    async def queue_event(self, event: events.Event) -> None:
         """Queue an event; deliver it now or in its turn."""
         self._waiting.append(event)
         await self._begin()
 
-    def press(self, key: str) -> None:
+    def press_key(self, key: str) -> None:
         """Press a key as part of the current input, such as a click: before any later input."""
         event = events.Key(key, None)
         event.time = self.arrived
@@ -182,7 +182,7 @@ class InputOrder:
     async def _hand_on(self) -> None:
         """Deliver the next event; called by the app's own task only."""
         if self._followed is not None:
-            self._followed.leave()
+            self._followed.stop()
         self._followed = None
         while self._waiting:
             event = self._waiting[0]
@@ -196,7 +196,7 @@ class InputOrder:
                 followed.begin()
                 if not self._waiting or not self._writes_on(followed):
                     return
-                followed.leave()
+                followed.stop()
             self._followed = None
         self._event = None
         self._done_at = time.monotonic()
@@ -220,14 +220,14 @@ class OrderedApp(App[None]):
         if isinstance(event, Input) and not self.screen_stack:
             # A key that comes when the screens are already closed is nobody's, nor one that a widget passes on then.
             return
-        if self.input.concerns(event):
-            await self.input.take(event)
+        if self.input.is_undelivered_input(event):
+            await self.input.queue_event(event)
         else:
             await super().on_event(event)
 
     def simulate_key(self, key: str) -> None:
         """Press a key for the user, who clicked its hint."""
-        self.input.press(key)
+        self.input.press_key(key)
 
 
 def input_arrival(app: App[Any]) -> float:
@@ -301,7 +301,7 @@ class FollowedEvent:
             if node.post_message(events.Callback(_Visit(self, node).over)):
                 return
 
-    async def passed(self, node: DOMNode) -> None:
+    async def note_handled(self, node: DOMNode) -> None:
         """Record that a node has handled the event, or its messages."""
         if node is not self._at:
             return
@@ -324,7 +324,7 @@ class FollowedEvent:
         elif self._at is not None and not self._at.is_running:
             self._go_on()
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Stop following."""
         self._at = None
         if self._look is not None:
@@ -332,7 +332,7 @@ class FollowedEvent:
 
     async def _end(self) -> None:
         if self._at is not None:
-            self.leave()
+            self.stop()
             await self._done()
 
 
@@ -344,4 +344,4 @@ class _Visit(NamedTuple):
 
     async def over(self) -> None:
         """The node has come to it."""
-        await self.followed.passed(self.node)
+        await self.followed.note_handled(self.node)

@@ -114,6 +114,20 @@ _PART_GAP = "  ·  "
 _NOTHING = TokenTotals()
 
 
+class ReadingStatus(NamedTuple):
+    """How much of what waits was read."""
+
+    read: int = 0
+    """Changed lines that were on screen."""
+    lines: int = 0
+    """All changed lines."""
+    minutes: float | None = None
+    """How long the rest takes at the user's own pace; None if that is not known or not wanted."""
+
+
+_UNREAD = ReadingStatus()
+
+
 class StatusValues(NamedTuple):
     """The values that the status bar shows."""
 
@@ -130,6 +144,8 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Proposals that await a decision."""
+    reading: ReadingStatus = _UNREAD
+    """How much of them was read."""
     context_tokens: int = 0
     context_window: int = 0
     """0 where it is not known."""
@@ -142,6 +158,18 @@ class StatusValues(NamedTuple):
     """The answer that the model waits for."""
     answer_key: str = ""
     """The key that answers it, or leads to where it is answered."""
+
+
+def _reading_words(reading: ReadingStatus) -> str:
+    """Return `read 180 of 410 lines, about 6 min`."""
+    read = f"read {reading.read:,} of {plural(reading.lines, 'line')}"
+    if reading.minutes is None or reading.read == reading.lines:
+        return read
+    return f"{read}, about {max(1, round(reading.minutes))} min"
+
+
+class ReadingGrew(Message):
+    """More of what waits was on screen, and that is saved."""
 
 
 class StatusBar(ClickTargets):
@@ -208,6 +236,8 @@ class StatusBar(ClickTargets):
             plural = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
             parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
+        if status.reading.lines:
+            parts.append(LinePart(4, Content.styled(_reading_words(status.reading), _QUIET)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
@@ -248,7 +278,7 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 
 
 @runtime_checkable
-class Retitles(Protocol):
+class RetitlesKeys(Protocol):
     """A widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
@@ -257,7 +287,7 @@ class Retitles(Protocol):
 
 
 @runtime_checkable
-class NamesKeys(Protocol):
+class ShowsOwnKeys(Protocol):
     """A widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
@@ -288,7 +318,7 @@ class KeyBar(HintLine):
         # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            named = {action for node in above if isinstance(node, NamesKeys) for action in node.named_keys}
+            named = {action for node in above if isinstance(node, ShowsOwnKeys) for action in node.named_keys}
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
     def places(self, width: int) -> Sequence[Placed]:
@@ -324,7 +354,7 @@ def shown_keys(
         if action is not None and action.handler in named:
             continue
         everywhere = action is not None and action.scope == "app"
-        title = node.title_of(binding.action) if isinstance(node, Retitles) else ""
+        title = node.title_of(binding.action) if isinstance(node, RetitlesKeys) else ""
         if title is None:
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)

@@ -9,10 +9,10 @@ from app.review.hunk_lines import hunk_texts
 from widgets.diff.diff_cursor import DiffCanvas, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
-from widgets.diff.display_cells import widest
-from widgets.diff.line_marks import moved_lines
+from widgets.diff.display_cells import widest_line
+from widgets.diff.line_marks import find_moved_lines
 from widgets.diff.render_context import RenderContext
-from widgets.diff.white_space import hidden_whitespace
+from widgets.diff.white_space import find_hidden_whitespace
 
 _SMALL_CHANGE = 400
 """Changed lines up to which moved lines are looked for at once rather than in a thread."""
@@ -43,7 +43,7 @@ class BackgroundJobs:
         self._waiting.clear()
         scene = self._sheet.scene
         if _is_small(scene.diffs):
-            scene.marks.moved = moved_lines(scene.diffs)
+            scene.marks.moved = find_moved_lines(scene.diffs)
         else:
             self._waiting["inspect"] = partial(self._inspect, scene)
         self.find_space_changes()
@@ -54,7 +54,7 @@ class BackgroundJobs:
         if sheet.white_space or sheet.spaces is not None:
             return
         if _is_small(sheet.diffs):
-            sheet.spaces = hidden_whitespace(sheet.diffs)
+            sheet.spaces = find_hidden_whitespace(sheet.diffs)
         else:
             self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
@@ -64,7 +64,7 @@ class BackgroundJobs:
         if not self._sheet.is_short:
             self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
 
-    def after_frame(self) -> bool:
+    def has_work_after_frame(self) -> bool:
         """Return whether a drawn frame left work to start, such as colours."""
         scene = self._sheet.scene
         if scene.syntax.wanted and self._lexing is not scene:
@@ -72,7 +72,7 @@ class BackgroundJobs:
             self._waiting["syntax"] = partial(self._lex, scene)
         return bool(self._waiting and self._sheet.rows.rows)
 
-    def start(self) -> None:
+    def start_waiting_work(self) -> None:
         """Start the waiting work."""
         for name, job in self._waiting.items():
             self._view.run_job(name, job)
@@ -80,14 +80,14 @@ class BackgroundJobs:
 
     async def _inspect(self, scene: RenderContext) -> None:
         """Find the moved lines of a large change, in a thread."""
-        moved = await asyncio.to_thread(moved_lines, scene.diffs)
+        moved = await asyncio.to_thread(find_moved_lines, scene.diffs)
         if scene is self._sheet.scene and moved:
             scene.marks.moved = moved
             self._view.redraw()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
         """Find the whitespace-only changes of a large diff, on a thread."""
-        found = await asyncio.to_thread(hidden_whitespace, diffs)
+        found = await asyncio.to_thread(find_hidden_whitespace, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.spaces = found
             self._view.relayout()
@@ -100,12 +100,12 @@ class BackgroundJobs:
             await asyncio.sleep(_PAUSE)
         if layout is not sheet.rows:
             return
-        self._view.take_growth()
+        self._view.handle_growth()
         if not sheet.wrap:
-            cells = await asyncio.to_thread(widest, sheet.diffs, layout.segments)
+            cells = await asyncio.to_thread(widest_line, sheet.diffs, layout.segments)
             if layout is sheet.rows:
-                sheet.note_width(cells)
-                self._view.take_growth()
+                sheet.record_width(cells)
+                self._view.handle_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
         while scene is self._sheet.scene and await scene.syntax.work():

@@ -110,15 +110,15 @@ class CodeEditor(TextArea):
     @property
     def mode(self) -> str:
         """Return the mode of vim's keys for the status line; empty without vim."""
-        return self._vim.told if self._vim is not None and not self.read_only else ""
+        return self._vim.mode_label if self._vim is not None and not self.read_only else ""
 
     def take_escape(self) -> bool:
         """Let vim's keys handle Escape; return whether they did."""
-        return self._vim is not None and self._vim.take(events.Key("escape", None))
+        return self._vim is not None and self._vim.handle_key(events.Key("escape", None))
 
     def on_key(self, event: events.Key) -> None:
         """Offer a key to vim's keys first."""
-        if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.take(event):
+        if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.handle_key(event):
             event.stop()
             event.prevent_default()
 

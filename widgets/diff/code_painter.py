@@ -150,7 +150,7 @@ class CodePainter:
             gutter.append("diff--uncovered")
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
-        line = self.scene.drawn(row, side, number)
+        line = self.scene.drawn_line(row, side, number)
         sign = looks.sign if not part else _CONTINUED if part < len(line.starts) else "   "
         code = self._code(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, looks)
         numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
@@ -161,8 +161,8 @@ class CodePainter:
     def _looks(self, row: LineRow, side: Side, number: int) -> CodeStyle:
         if row.hunk is None:
             return CodeStyle("", "   ", (), False)
-        dim = self.scene.left_out_row(row)
-        words, spaces = self.scene.marks.words(row.file, row.hunk, side, number)
+        dim = self.scene.is_left_out_row(row)
+        words, spaces = self.scene.marks.changed_words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         line = SourceLine(row.file, side, number)
         if line in self.scene.marks.uncovered:
@@ -178,7 +178,7 @@ class CodePainter:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
         shown = line.text
-        first, last, blank, before, after = self.scene.cut(line, at.part)
+        first, last, blank, before, after = self.scene.cut_line(line, at.part)
         base = ["diff--plain"]
         if looks.dim:
             base.append("diff--left-out")
@@ -198,7 +198,7 @@ class CodePainter:
         edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
         if before:
             segments.insert(0, Segment(BEFORE_EDGE, edge))
-        padding = width - before - blank - (shown.cell(last) - shown.cell(first))
+        padding = width - before - blank - (shown.column_of(last) - shown.column_of(first))
         if last == len(shown.text) and self._no_final_newline(at):
             suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
             segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
@@ -219,8 +219,8 @@ class CodePainter:
         tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
         words = looks.words
         if shown.stops:
-            tokens = [(shown.drawn(begin), shown.drawn(end), name) for begin, end, name in tokens]
-            words = [(shown.drawn(begin), shown.drawn(end)) for begin, end in words]
+            tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
+            words = [(shown.drawn_index(begin), shown.drawn_index(end)) for begin, end in words]
         if words:
             tokens = overlay_stretches(
                 tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word"
@@ -233,7 +233,7 @@ class CodePainter:
         return (
             row.old is None
             or row.new is None
-            or (self.scene.line(file, "old", row.old) == self.scene.line(file, "new", row.new))
+            or (self.scene.line_text(file, "old", row.old) == self.scene.line_text(file, "new", row.new))
         )
 
     def _flags(self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int) -> list[Flagged]:
@@ -247,7 +247,7 @@ class CodePainter:
 
         for begin, end in shown.gaps:
             mark(begin, end, _LEFT_OUT)
-        for begin, end in suspicious_spans(self.scene.line(at.row.file, at.side, at.number), shown, first, last):
+        for begin, end in suspicious_spans(self.scene.line_text(at.row.file, at.side, at.number), shown, first, last):
             mark(begin, end, _UNSAFE)
         if looks.kind and at.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)

@@ -70,11 +70,11 @@ class DiffShape:
         """Return the shape with long lines shown whole, or shortened to what changed."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
 
-    def with_spaces(self, hunk: str) -> "DiffShape":
+    def reveal_spaces(self, hunk: str) -> "DiffShape":
         """Return the shape that shows the white space changes of a hunk, by its id."""
         return replace(self, spaces=self.spaces | {hunk})
 
-    def renumbered(self, numbers: Mapping[int, int]) -> "DiffShape":
+    def renumber_files(self, numbers: Mapping[int, int]) -> "DiffShape":
         """Return the shape for files in another order: new numbers by old ones."""
         return replace(
             self,
@@ -83,14 +83,14 @@ class DiffShape:
             lines=frozenset(line._replace(file=numbers[line.file]) for line in self.lines if line.file in numbers),
         )
 
-    def with_file(self, file: int) -> "DiffShape":
+    def unfold_file(self, file: int) -> "DiffShape":
         """Return the shape with a file unfolded."""
         return replace(self, collapsed=self.collapsed - {file})
 
-    def with_unchanged(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffShape":
+    def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffShape":
         """Return the shape in which an unchanged line of the new text is visible."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
-        return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).with_file(line.file)
+        return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).unfold_file(line.file)
 
 
 CONTEXT_LINES = 3
@@ -163,7 +163,7 @@ class _Builder:
     def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
         """A note or a remark, wrapped."""
         segment = SingleSegment(row, new_start, hunk)
-        segment.wrap(self.measure)
+        segment.set_row_heights(self.measure)
         return segment
 
     def change(self) -> Iterator[Segment]:
@@ -241,14 +241,14 @@ class _Builder:
         start = 0
         for row, line in self._commented(file, hunk, whole):
             if row >= start:
-                yield whole.cut(start, row + 1 - start)
+                yield whole.slice_rows(start, row + 1 - start)
                 start = row + 1
             for remark in self.comments.at[line]:
                 yield self.words(remark, hunk.new_start, index)
         if not start:
             yield whole
         elif start < whole.rows:
-            yield whole.cut(start, whole.rows - start)
+            yield whole.slice_rows(start, whole.rows - start)
 
     def _pairs(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
         if is_paired_in_order(hunk.old_count, hunk.new_count):
@@ -260,7 +260,7 @@ class _Builder:
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
             for line in self.comments.lines(file, side, hunk_line_numbers(hunk, side)):
-                row = whole.find(side, line)
+                row = whole.find_row(side, line)
                 if row is not None:
                     yield row, SourceLine(file, side, line)
 
@@ -301,7 +301,7 @@ def _wrapped(
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment
             if segment.rows > _MEASURED_ROWS:
-                piece = segment.cut(start, min(_MEASURED_ROWS, segment.rows - start))
+                piece = segment.slice_rows(start, min(_MEASURED_ROWS, segment.rows - start))
             if not fits(piece):
-                piece.wrap(measure)
+                piece.set_row_heights(measure)
             yield piece

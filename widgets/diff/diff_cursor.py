@@ -62,7 +62,7 @@ class DiffCanvas(Protocol):
     def repaint(self) -> None:
         """Draw everything again."""
 
-    def take_growth(self) -> None:
+    def handle_growth(self) -> None:
         """Called when the layout has more lines, or wider ones."""
 
     def relayout(self) -> None:
@@ -137,9 +137,9 @@ class DiffCursor:
 
     # Where it goes
 
-    def find(self, row: Row) -> int | None:
+    def find_row(self, row: Row) -> int | None:
         """Return the number of a row, and lay out that far if needed."""
-        number = self._sheet.rows.locate(row)
+        number = self._sheet.rows.find_equal_row(row)
         self._view.fit()
         return number
 
@@ -156,9 +156,9 @@ class DiffCursor:
             self._scroll(max(0, top - margin))
         elif top + min(height, room) + margin > first + room:
             self._scroll(top + min(height, room) + margin - room)
-        self.put(row)
+        self.place_at(row)
 
-    def put(self, row: int) -> None:
+    def place_at(self, row: int) -> None:
         """Move to a visible row without scrolling."""
         self.refresh()
         self.number = self._sheet.rows.nearest(row)
@@ -187,7 +187,7 @@ class DiffCursor:
         """Move to the next start of a hunk or file, or to the previous one with -1."""
         rows = self._sheet.rows
         starts = rows.landmarks.hunks if kind == "hunks" else rows.landmarks.files
-        find = Landmarks.after if by > 0 else Landmarks.before
+        find = Landmarks.next_below if by > 0 else Landmarks.landmark_above
         row = find(starts, self.number)
         if row is None and not rows.complete:
             self.lay_out_all()
@@ -220,7 +220,7 @@ class DiffCursor:
         if self._sheet.plain_text:
             return
         first = self._view.scroll_offset.y
-        self.put(rows.part_at(max(first, min(line, first + self._room - 1, rows.height - 1))).number)
+        self.place_at(rows.part_at(max(first, min(line, first + self._room - 1, rows.height - 1))).number)
 
     def to_top(self) -> None:
         """Move to the first row."""

@@ -64,13 +64,13 @@ class Landmarks:
                 self.hunk_keys.append(key)
 
     @staticmethod
-    def after(rows: Sequence[int], row: int) -> int | None:
+    def next_below(rows: Sequence[int], row: int) -> int | None:
         """Return the next landmark below a row."""
         index = bisect_right(rows, row)
         return rows[index] if index < len(rows) else None
 
     @staticmethod
-    def before(rows: Sequence[int], row: int) -> int | None:
+    def landmark_above(rows: Sequence[int], row: int) -> int | None:
         """Return the landmark above a row; inside a hunk or file, its own start."""
         index = bisect_left(rows, row)
         return rows[index - 1] if index else None
@@ -186,7 +186,7 @@ class DiffLayout:
             self.grow(lines=self.height + _STEP)
         return files[file] if file < len(files) else None
 
-    def locate(self, row: Row) -> int | None:
+    def find_equal_row(self, row: Row) -> int | None:
         """Return the number of the row that equals a row of another layout of the same change.
 
         A line that is folded here is found at its fold, a fold that is open here at its first line, and anything else
@@ -218,7 +218,7 @@ class DiffLayout:
                 self.grow(lines=self.height + _STEP)
             if index == len(self.segments) or _is_beyond(self.segments[index], row.file, hunk):
                 break
-            inner = self.segments[index].find(side, line) if self.segments[index].file == row.file else None
+            inner = self.segments[index].find_row(side, line) if self.segments[index].file == row.file else None
             if inner is not None:
                 return self._rows[index] + inner
         folded = self._locate_unchanged(row.file, line) if side == "new" else None
@@ -232,7 +232,7 @@ class DiffLayout:
         segment = self.segments[index]
         if isinstance(segment, SingleSegment):
             return self._rows[index] if isinstance(segment.content, FoldRow) else None
-        inner = segment.find("new", line)
+        inner = segment.find_row("new", line)
         return None if inner is None else self._rows[index] + inner
 
     def _locate_single(self, row: Row, line: int | None) -> int | None:

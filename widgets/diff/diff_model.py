@@ -10,7 +10,7 @@ from app.review.hunk_lines import hunk_line_numbers, side_text
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
-from widgets.diff.display_cells import widest
+from widgets.diff.display_cells import widest_line
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
 from widgets.diff.render_context import RenderContext
@@ -72,7 +72,7 @@ class DiffModel:
         self._numbers = {
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
         }
-        self.shape = self.shape.renumbered(self._numbers)
+        self.shape = self.shape.renumber_files(self._numbers)
         self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
         self.spaces = None
         self.message, self.plain_text = "", False
@@ -104,9 +104,9 @@ class DiffModel:
         self.proposal, self.diffs, self.versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
         self._top, self.notes = (), tuple(plain_text or ())
-        self.forget()
+        self.forget_view_state()
 
-    def forget(self) -> None:
+    def forget_view_state(self) -> None:
         """Forget folds and position of the previous change."""
         self.comments = ()
         self.shape = DiffShape()
@@ -133,7 +133,7 @@ class DiffModel:
     def long_lines(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
-        left_out = any(self.scene.kept(row, side, line) for _, side, line in lines)
+        left_out = any(self.scene.shown_spans(row, side, line) for _, side, line in lines)
         return lines if left_out or lines & self.shape.lines else frozenset()
 
     # Layout
@@ -167,7 +167,7 @@ class DiffModel:
         # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
         self.rows.grow(lines=2 * size.height)
         self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE)
-        number = 0 if row is None else self.rows.locate(row) or 0
+        number = 0 if row is None else self.rows.find_equal_row(row) or 0
         if row is not None and self.rows.rows:
             self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
         return number
@@ -177,7 +177,7 @@ class DiffModel:
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in AT_HEAD]
-        return self.spaces.but(self.diffs, self.shape.spaces, remarked)
+        return self.spaces.excluding(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
@@ -202,9 +202,11 @@ class DiffModel:
             self._widest = 0
         if not self.wrap:
             first = self.rows.segments_between(0, _LINES_AT_ONCE)
-            self.note_width(widest(self.diffs, (piece.cut(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)))
+            self.record_width(
+                widest_line(self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first))
+            )
 
-    def note_width(self, cells: int) -> None:
+    def record_width(self, cells: int) -> None:
         """Record the width of a line of source, in cells."""
         self._widest = max(self._widest, cells)
 

@@ -101,7 +101,7 @@ class MiniMap(Widget):
         self._lit = (0, 0)
         self._styles: dict[tuple[str, ...], Style] = {}
 
-    def follow(self) -> None:
+    def update_from_view(self) -> None:
         """Redraw if the layout or the visible part has changed."""
         if self._is_old or self._lit != self._visible:
             self.refresh()
@@ -185,7 +185,7 @@ class MiniMap(Widget):
         layout, height = self.view.rows, self.size.height
         total = max(layout.height, height)
         for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:
-            row = layout.locate(hit.row)
+            row = layout.find_equal_row(hit.row)
             if row is not None:
                 self._cells[layout.line_of(row) * height // total] |= _MATCH
 
@@ -235,7 +235,7 @@ class PositionBar(Widget):
         super().__init__()
         self._parts: list[LinePart] = []
 
-    def follow(self, view: DiffView, title: Content, origin: Content) -> None:
+    def show_position(self, view: DiffView, title: Content, origin: Content) -> None:
         """Show the position of a view, after a title and the change's origin."""
         parts = [LinePart(7, title), LinePart(1, origin)]
         if view.diffs:
@@ -303,7 +303,7 @@ def _spaces(view: DiffView) -> str:
     sheet = view.sheet
     if sheet.spaces is None:
         return "looking for white space …"
-    count = sheet.left_out.total
+    count = sheet.left_out.hidden_line_count
     return f"white space off: {plural(count, 'line')}" if count else "white space off"
 
 
@@ -403,12 +403,12 @@ class DiffPane(Column):
     @on(DiffView.CameOnScreen)
     def _draw_position(self) -> None:
         if self.is_mounted:
-            self.query_one(PositionBar).follow(self.view, self._title, self._origin)
-            self.query_one(MiniMap).follow()
-            self.query_one(FileList).follow(self.size.height)
+            self.query_one(PositionBar).show_position(self.view, self._title, self._origin)
+            self.query_one(MiniMap).update_from_view()
+            self.query_one(FileList).update_from_view(self.size.height)
 
     def _draw_files(self) -> None:
-        self.query_one(FileList).follow(self.size.height)
+        self.query_one(FileList).update_from_view(self.size.height)
 
     # Files
 
@@ -417,7 +417,7 @@ class DiffPane(Column):
         files = self.query_one(FileList)
         if self.view.diffs:
             files.wanted = True
-            files.follow(self.size.height)
+            files.update_from_view(self.size.height)
             self.screen.set_focus(files)
 
     @on(FileList.Left)

@@ -150,15 +150,15 @@ class Segment:
         """Return a row by its number in the segment."""
         raise NotImplementedError
 
-    def find(self, side: Side, line: int) -> int | None:
+    def find_row(self, side: Side, line: int) -> int | None:
         """Return the number of the row that shows a line of source."""
         return None
 
-    def cut(self, start: int, rows: int) -> "Segment":
+    def slice_rows(self, start: int, rows: int) -> "Segment":
         """Return some of its rows as a new segment."""
         return self
 
-    def wrap(self, measure: Callable[[Row], int]) -> None:
+    def set_row_heights(self, measure: Callable[[Row], int]) -> None:
         """Let rows take the number of terminal lines that `measure` returns."""
         self.heights = list(accumulate(measure(self.row_at(number)) for number in range(self.rows)))
         if self.heights and self.heights[-1] == self.rows:
@@ -198,11 +198,11 @@ class ContextSegment(Segment):
     def row_at(self, number: int) -> LineRow:
         return LineRow(self.file, self.old_start + number, self.new_start + number, None, number)
 
-    def find(self, side: Side, line: int) -> int | None:
+    def find_row(self, side: Side, line: int) -> int | None:
         number = line - (self.new_start if side == "new" else self.old_start)
         return number if 0 <= number < self.rows else None
 
-    def cut(self, start: int, rows: int) -> "ContextSegment":
+    def slice_rows(self, start: int, rows: int) -> "ContextSegment":
         return ContextSegment(self.file, self.old_start + start, self.new_start + start, rows, self.gap)
 
 
@@ -238,13 +238,13 @@ class UnifiedSegment(Segment):
             return LineRow(self.file, self.old_start + number, None, self.hunk, self.above + number)
         return LineRow(self.file, None, self.new_start + number - self.old_count, self.hunk, self.above + number)
 
-    def find(self, side: Side, line: int) -> int | None:
+    def find_row(self, side: Side, line: int) -> int | None:
         old, new = self.lines
         if side == "old":
             return line - old.start if line in old else None
         return len(old) + line - new.start if line in new else None
 
-    def cut(self, start: int, rows: int) -> "UnifiedSegment":
+    def slice_rows(self, start: int, rows: int) -> "UnifiedSegment":
         assert self.hunk is not None
         return UnifiedSegment(self.file, self.hunk, self._edit, self.offset + start, rows, self.above)
 
@@ -303,7 +303,7 @@ class SplitSegment(Segment):
             self.above + number,
         )
 
-    def find(self, side: Side, line: int) -> int | None:
+    def find_row(self, side: Side, line: int) -> int | None:
         if self.pairs is None:
             shown = self.lines[side == "new"]
             return line - shown.start if line in shown else None
@@ -311,6 +311,6 @@ class SplitSegment(Segment):
         pairs = self.pairs[self.offset : self.offset + self.rows]
         return next((number for number, pair in enumerate(pairs) if pair[side == "new"] == wanted), None)
 
-    def cut(self, start: int, rows: int) -> "SplitSegment":
+    def slice_rows(self, start: int, rows: int) -> "SplitSegment":
         assert self.hunk is not None
         return SplitSegment(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows, self.above)

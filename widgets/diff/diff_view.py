@@ -163,12 +163,12 @@ class DiffView(ScrollView, can_focus=True):
         return self.scrollable_content_region.height or self._size_in_sight.height
 
     @property
-    def split(self) -> bool:
+    def is_split(self) -> bool:
         """Return whether the two sides are side by side."""
         return self.sheet.is_split(self.size.width)
 
     @property
-    def unread(self) -> int | None:
+    def first_unread_line(self) -> int | None:
         """The first terminal line that was never on screen, of the plain lines that have to be read."""
         if not self.sheet.plain_text:
             return None
@@ -228,7 +228,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def _forget(self) -> None:
         """Forget everything that belongs to the change that was shown before."""
-        self.sheet.forget()
+        self.sheet.forget_view_state()
         self.search.forget()
         self.picking.start = None
         self.on_screen.begin()
@@ -257,7 +257,7 @@ class DiffView(ScrollView, can_focus=True):
     def set_left_out(self, hunks: frozenset[str]) -> None:
         """Mark the hunks that an approval would not write."""
         self.sheet.scene.left_out = hunks
-        self.on_screen.count_anew()
+        self.on_screen.recount()
         self.repaint()
 
     def set_comments(self, comments: Sequence[Comment]) -> None:
@@ -294,14 +294,14 @@ class DiffView(ScrollView, can_focus=True):
 
     # Layout
 
-    def reshape(self, shape: DiffShape) -> None:
+    def apply_shape(self, shape: DiffShape) -> None:
         """Show more of the change, or less."""
         self.sheet.shape = shape
         self.relayout()
 
     def show_spaces(self, file: int, hunk: int) -> None:
         """Show a hunk whole that is without its white space, by its indices."""
-        self.reshape(self.sheet.shape.with_spaces(self.diffs[file].change.hunks[hunk].id))
+        self.apply_shape(self.sheet.shape.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
 
     def relayout(self) -> None:
         """Lay out again, with the cursor on the same line at the same height."""
@@ -328,7 +328,7 @@ class DiffView(ScrollView, can_focus=True):
         """Set the scroll range to the present lines and their width."""
         self.virtual_size = self.sheet.size
 
-    def take_growth(self) -> None:
+    def handle_growth(self) -> None:
         """Take more lines, or wider ones, into the scroll range."""
         self.fit()
         self.post_message(self.ViewMoved())
@@ -377,7 +377,7 @@ class DiffView(ScrollView, can_focus=True):
         (x, y), (width, height) = self.scroll_offset, self.size
         self.sheet.scene.scroll = 0 if self.sheet.wrap else x
         cursor = "" if self.sheet.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        return FrameState(y, width, height, self.cursor.number, cursor, self.picking.lit, self.text_selection)
+        return FrameState(y, width, height, self.cursor.number, cursor, self.picking.picked_rows, self.text_selection)
 
     def render_line(self, y: int) -> Strip:
         """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
@@ -388,10 +388,10 @@ class DiffView(ScrollView, can_focus=True):
 
     def _after_drawing(self, first: int, last: int) -> None:
         """Record what was on the screen, and start work that must not delay the first frame."""
-        if self.on_screen.note(first, last, self.scroll_offset.y):
+        if self.on_screen.record_frame(first, last, self.scroll_offset.y):
             self.post_message(self.CameOnScreen())
-        if self._background.after_frame():
-            self.call_later(self._background.start)
+        if self._background.has_work_after_frame():
+            self.call_later(self._background.start_waiting_work)
         self.drawn()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -441,14 +441,16 @@ class DiffView(ScrollView, can_focus=True):
             return
         if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
             self.show_spaces(hit.line.file, hit.hunk)
-        row = self.cursor.find(hit.row)
+        row = self.cursor.find_row(hit.row)
         shown = None if row is None else self.rows.row_at(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
             hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
-            self.reshape(
-                shape.with_file(hit.line.file) if hit.hunk is not None else shape.with_unchanged(hit.line, hunks)
+            self.apply_shape(
+                shape.unfold_file(hit.line.file)
+                if hit.hunk is not None
+                else shape.reveal_unchanged_line(hit.line, hunks)
             )
-            row = self.cursor.find(hit.row)
+            row = self.cursor.find_row(hit.row)
         self.repaint()
         if row is not None:
             self.cursor.go_to(row)
@@ -487,17 +489,17 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_next_unseen(self) -> None:
         """Go to the next place that was never on screen, from the end on to the first."""
-        if self.unread is not None:
-            self.scroll_to(y=self.unread, animate=False, immediate=True)
+        if self.first_unread_line is not None:
+            self.scroll_to(y=self.first_unread_line, animate=False, immediate=True)
             return
         sheet, unseen = self.sheet, self.on_screen.unseen
         looked_at = bool(sheet.diffs) and not sheet.versions
-        place = next(unseen.below(self.cursor.file, self.cursor.row), None) if looked_at else None
+        place = next(unseen.iterate_from(self.cursor.file, self.cursor.row), None) if looked_at else None
         if place is None:
             self.post_message(self.NothingUnseen())
             return
         if place.file in sheet.shape.collapsed:
-            self.reshape(sheet.shape.with_file(place.file))
+            self.apply_shape(sheet.shape.unfold_file(place.file))
         if place.hunk >= 0:
             side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
             if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
@@ -519,7 +521,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_toggle_layout(self) -> None:
         """Unified or side by side."""
-        self.set_split(not self.split)
+        self.set_split(not self.is_split)
 
     def action_toggle_wrap(self) -> None:
         """Wrap long lines or scroll them."""
@@ -532,11 +534,11 @@ class DiffView(ScrollView, can_focus=True):
     def action_toggle_folds(self) -> None:
         """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
         gap = self.cursor.gap
-        self.reshape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
+        self.apply_shape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
         """Show the whole files, or only the surroundings of the hunks."""
-        self.reshape(self.sheet.shape.toggle_all())
+        self.apply_shape(self.sheet.shape.toggle_all())
 
     def action_open(self) -> None:
         """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
@@ -546,11 +548,11 @@ class DiffView(ScrollView, can_focus=True):
                 self.action_toggle_folds()
             case LineRow() as row:
                 if lines := self.sheet.long_lines(row):
-                    self.reshape(shape.toggle_long_lines(lines))
+                    self.apply_shape(shape.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
                 self.show_spaces(file, hunk)
             case FileRow(file=file):
-                self.reshape(shape.toggle_file(file))
+                self.apply_shape(shape.toggle_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(self.NoteClicked(key))
             case CommentRow(kind="remark"):
@@ -578,7 +580,11 @@ class DiffView(ScrollView, can_focus=True):
         """Keys are offered where they do something."""
         if action == "comment":
             return self._takes_comments
-        return action not in _NEEDS_DIFF or bool(self.diffs) or (action == "next_unseen" and self.unread is not None)
+        return (
+            action not in _NEEDS_DIFF
+            or bool(self.diffs)
+            or (action == "next_unseen" and self.first_unread_line is not None)
+        )
 
     def action_toggle_files(self) -> None:
         """The list of files."""
@@ -627,9 +633,9 @@ class DiffView(ScrollView, can_focus=True):
         """Extend the selection to the line before."""
         self.picking.extend(-1)
 
-    def picked(self) -> PickedLines | None:
+    def picked_lines(self) -> PickedLines | None:
         """The changed lines that are picked by key, or selected with the mouse."""
-        return self.picking.picked(self.text_selection)
+        return self.picking.picked_lines(self.text_selection)
 
     def end_picking(self) -> None:
         """Pick nothing any more."""

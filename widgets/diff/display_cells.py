@@ -41,7 +41,7 @@ class _Same:
         return isinstance(other, _Same) and self.text is other.text
 
 
-def remembered(most: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+def cache_recent(most: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Keep the `most` results of a function that were used last.
 
     A file that was read again has equal lines that are other objects. `functools.lru_cache` would compare a long one
@@ -114,7 +114,7 @@ class DisplayText:
     gaps: Spans = ()
     """Of `text`, what stands for what is left out of the line."""
 
-    def drawn(self, source: int) -> int:
+    def drawn_index(self, source: int) -> int:
         """The index in `text` of a character of the source line."""
         if not self.stops:
             return min(source, len(self.text))
@@ -123,7 +123,7 @@ class DisplayText:
         end = self.stops[number + 1].drawn if number + 1 < len(self.stops) else len(self.text)
         return min(stop.drawn + source - stop.source, end)
 
-    def source(self, drawn: int) -> int:
+    def source_index(self, drawn: int) -> int:
         """Return the index in the source line for a character of `text`."""
         if not self.stops:
             return drawn
@@ -132,7 +132,7 @@ class DisplayText:
         source = stop.source + drawn - stop.drawn
         return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
-    def cell(self, drawn: int) -> int:
+    def column_of(self, drawn: int) -> int:
         """The column at which a character of `text` begins."""
         if not self.stops:
             return drawn
@@ -140,7 +140,7 @@ class DisplayText:
         stop = self.stops[max(0, number)]
         return stop.cell + (drawn - stop.drawn) * stop.step
 
-    def cut(self, start: int, end: int) -> tuple[int, int, int]:
+    def slice_cells(self, start: int, end: int) -> tuple[int, int, int]:
         """The characters of `text` wholly inside the cells `start` to `end`, and the cells left blank before them.
 
         A wide character that `start` would halve is left out and counted as one blank cell.
@@ -151,7 +151,7 @@ class DisplayText:
         last, _ = self._at(end, up=False)
         return first, max(first, last), blank
 
-    def covering(self, cell: int) -> int:
+    def character_at(self, cell: int) -> int:
         """The character of `text` that takes this cell."""
         return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
 
@@ -170,7 +170,7 @@ class DisplayText:
         return following.drawn, following.cell - cell
 
 
-@remembered(2048)
+@cache_recent(2048)
 def display_text(line: str) -> DisplayText:
     """Return how a line is drawn; `line` is source text of any origin, without its line ending."""
     if line.isascii() and line.isprintable():
@@ -243,14 +243,14 @@ _LONG = 2_000
 """From this many characters on, unchanged lines are cut there."""
 
 
-@remembered(1024)
-def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
+@cache_recent(1024)
+def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
     """Return the shown stretches of a line in a hunk; None for the whole line, if it is new or fits into `width`
     cells."""
     if not changed:
         return None
     shown = display_text(line)
-    if shown.width <= width or (not wrap and shown.cell(shown.drawn(changed[-1][1])) < width):
+    if shown.width <= width or (not wrap and shown.column_of(shown.drawn_index(changed[-1][1])) < width):
         return None
     beside, least = (_WRAPPED_BESIDE, _WRAPPED_LEAST) if wrap else (_BESIDE, _LEAST)
     kept: list[Span] = []
@@ -272,12 +272,12 @@ def kept_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans |
     return None if kept == [(0, len(line))] else tuple(kept)
 
 
-def kept_of_context(line: str, wrap: bool) -> Spans | None:
+def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
     """Return the shown stretches of an unchanged line."""
     return ((0, _HEAD),) if wrap and len(line) > _LONG else None
 
 
-@remembered(1024)
+@cache_recent(1024)
 def display_around(line: str, kept: Spans) -> DisplayText:
     """A line of which only some stretches are shown, and between them how much is left out."""
     texts: list[str] = []
@@ -342,7 +342,7 @@ class LineBreaks(NamedTuple):
     """Cells left free at the left of all of these but the first, so that they stand below the code of the first."""
 
 
-@remembered(512)
+@cache_recent(512)
 def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
     """Return where a line of source breaks in this many cells; its own spaces stay at the ends of the rows.
 
@@ -360,9 +360,9 @@ def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
     indent = _INDENT.match(text)
     hang = indent.end() if indent and 2 * indent.end() <= width else 0
     starts, start, room = [0], 0, width
-    while (cell := shown.cell(start) + room) < shown.width:
+    while (cell := shown.column_of(start) + room) < shown.width:
         room = width - hang
-        end = max(shown.covering(cell), start + 1)
+        end = max(shown.character_at(cell), start + 1)
         start = _break(shown, start, end, room, ideographs)
         starts.append(start)
         if plain and start == end and (letters := _LETTERS.match(text, start)) and letters.end() - start > room:
@@ -391,7 +391,7 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
     if cut > start:
         longest = min(cut + _CHARACTERS_OF_WORD * room, len(text))
         word = text.find(" ", cut, longest)
-        if shown.cell(longest if word < 0 else word) - shown.cell(cut) <= room:
+        if shown.column_of(longest if word < 0 else word) - shown.column_of(cut) <= room:
             return cut
     name = _NAME_START.match(text, start, end + 1)
     if name and (at := _whole(shown, name.end())) > max(cut, start):
@@ -403,7 +403,7 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
 
 def _whole(shown: DisplayText, character: int) -> int:
     """A character of the drawn text, or the one with which its grapheme begins."""
-    return character if not shown.stops else min(character, shown.covering(shown.cell(character)))
+    return character if not shown.stops else min(character, shown.character_at(shown.column_of(character)))
 
 
 def row_count(line: str, width: int, kept: Spans | None = None) -> int:
@@ -432,7 +432,7 @@ def wrap_words(text: str, width: int) -> list[str]:
     return lines
 
 
-def widest(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
+def widest_line(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
     """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
     best = 0
     for segment in segments:

@@ -50,7 +50,7 @@ def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     """Yield the notes above the first file."""
     if proposal.origin.kind not in _OWN:
-        yield NoteRow(-1, f"From {proposal.origin.words}.", "note")
+        yield NoteRow(-1, f"From {proposal.origin.description}.", "note")
     if words := proposal.ignored_words:
         yield NoteRow(-1, f"{words[0].upper()}{words[1:]}.", "note")
     if word := _STATE_WORDS.get(proposal.state):
@@ -119,16 +119,16 @@ def file_name(change: FileChange, room: int) -> str:
     return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
 
 
-def mark(diff: FileDiff) -> str:
+def attention_mark(diff: FileDiff) -> str:
     """A sign for a file with something in it that deserves eyes, as wide as the blank for the others."""
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
-def first_reason(diff: FileDiff) -> list[Fact]:
+def format_first_reason(diff: FileDiff) -> list[Fact]:
     """Why it is marked, in words: the gravest reason, and how many more there are."""
     marks = sorted((reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: KINDS[reason.kind])
     more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
-    return [(f"{display_text(marks[0].words).text}{more}", "diff--file-warning")] if marks else []
+    return [(f"{display_text(marks[0].description).text}{more}", "diff--file-warning")] if marks else []
 
 
 def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:

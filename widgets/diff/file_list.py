@@ -15,7 +15,7 @@ from textual.strip import Strip
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
-from widgets.diff.file_facts import file_facts, file_name, file_sign, first_reason, mark
+from widgets.diff.file_facts import attention_mark, file_facts, file_name, file_sign, format_first_reason
 
 WORTH_A_LIST = 3
 """From this many files on, the list is shown unless the user has put it away."""
@@ -59,12 +59,12 @@ class FileList(ScrollView, can_focus=True):
 
     # What is shown
 
-    def follow(self, room: int) -> None:
+    def update_from_view(self, room: int) -> None:
         """Bring the list in line with the view; `room` is the height of view and list together."""
         files = len(self.view.diffs)
         if self.view.diffs is not self._shown:
             self._shown, self._current = self.view.diffs, 0
-            self._marked = 2 * any(mark(diff).strip() for diff in self._shown)
+            self._marked = 2 * any(attention_mark(diff).strip() for diff in self._shown)
             self.scroll_to(y=0, animate=False, immediate=True)
         shown = files > 0 and (files >= WORTH_A_LIST if self.wanted is None else self.wanted)
         height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
@@ -107,7 +107,7 @@ class FileList(ScrollView, can_focus=True):
         if missing and change.hunks and scene.undecided:
             facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
         taken = sum(cell_len(text) for text, _ in facts) + 6 + self._marked
-        for words, kind in first_reason(diff):
+        for words, kind in format_first_reason(diff):
             # Why it is marked is told where all of the name stays.
             if taken + cell_len(words) + 2 + cell_len(file_name(change, width)) <= width:
                 facts.insert(0, (f"  {words}", kind))
@@ -118,7 +118,7 @@ class FileList(ScrollView, can_focus=True):
         segments = [
             piece("›" if over else " ", "diff--file"),
             piece(f"{glyph} ", kind),
-            *([piece(f"{mark(diff)} ", "diff--file-warning")] if self._marked else []),
+            *([piece(f"{attention_mark(diff)} ", "diff--file-warning")] if self._marked else []),
             piece(name, *(() if seen else ("diff--strong",))),
             piece(" " * (room - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),

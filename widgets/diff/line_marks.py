@@ -20,7 +20,7 @@ from app.review.found_reasons import uncovered_lines
 from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
-from widgets.diff.display_cells import DisplayText, Span, Spans, remembered
+from widgets.diff.display_cells import DisplayText, Span, Spans, cache_recent
 
 Moved = Mapping[SourceLine, SourceLine]
 """Each moved line, and the one that it was or has become."""
@@ -66,7 +66,7 @@ class _Run(NamedTuple):
         )
 
 
-def moved_lines(diffs: Sequence[FileDiff]) -> Moved:
+def find_moved_lines(diffs: Sequence[FileDiff]) -> Moved:
     """The moved lines of a change; of a large one they are looked for in a thread."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if len(removed) + len(added) > _MOST_LINES:
@@ -251,7 +251,7 @@ class LineMarks:
             self._parts = parts
             self._partners.clear()
 
-    def partner(self, file: int, hunk: int, side: Side, line: int) -> int | None:
+    def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """The line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
         if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
@@ -272,9 +272,9 @@ class LineMarks:
                     partners["new", part.new_start + new] = part.old_start + old
         return partners
 
-    def words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
+    def changed_words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
         """The changed characters of a line, and whether only whitespace differs."""
-        other = self.partner(file, hunk, side, line)
+        other = self.paired_line(file, hunk, side, line)
         if other is None:
             return (), False
         diff = self._diffs[file]
@@ -294,7 +294,7 @@ class LineMarks:
         return side_text(self._diffs[line.file], line.side)[line.line]
 
 
-@remembered(2048)
+@cache_recent(2048)
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 
@@ -331,17 +331,17 @@ def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> li
     They are stretches of the drawn text that overlap the given range: only the visible part is examined, so that a
     line of any length costs the same.
     """
-    start, end = shown.source(first), shown.source(last)
+    start, end = shown.source_index(first), shown.source_index(last)
     if line[start:end].isascii() and line[start:end].isprintable():
         return []
     found: list[Span] = []
     for match in _NOT_PLAIN.finditer(line, start, end):
-        at = shown.drawn(match.start())
+        at = shown.drawn_index(match.start())
         if shown.text[at] != match[0]:
             found.append((at, at + 1))
     low = max(0, start - _LONGEST_WORD)
     found += (
-        (shown.drawn(low + begin), shown.drawn(low + stop))
+        (shown.drawn_index(low + begin), shown.drawn_index(low + stop))
         for begin, stop in find_lookalikes(line[low : end + _LONGEST_WORD])
     )
     return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

@@ -69,16 +69,16 @@ def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selecti
 
 def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
     """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
-    source = scene.line(row.file, side, number)
-    drawn = scene.drawn(row, side, number)
+    source = scene.line_text(row.file, side, number)
+    drawn = scene.drawn_line(row, side, number)
     shown, starts = drawn.text, drawn.starts
     if part >= len(starts):
         return ""
     end = starts[part + 1] if part + 1 < len(starts) else len(shown.text)
     begin = max(starts[part], span[0])
     end = end if span[1] < 0 else min(end, span[1])
-    last = len(source) if end == len(shown.text) else shown.source(end)
-    return escape_unsafe(source, keep="\t")[shown.source(begin) : last]
+    last = len(source) if end == len(shown.text) else shown.source_index(end)
+    return escape_unsafe(source, keep="\t")[shown.source_index(begin) : last]
 
 
 def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:
@@ -114,7 +114,7 @@ def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tupl
     number = row.new if side == "new" else row.old
     if number is None:
         return None
-    return RIGHT_SIDE if right else 0, scene.drawn(row, side, number).text.text
+    return RIGHT_SIDE if right else 0, scene.drawn_line(row, side, number).text.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class LineSelection:
         """The row from which on lines are picked, up to the cursor."""
 
     @property
-    def lit(self) -> range:
+    def picked_rows(self) -> range:
         """The rows that are picked, from the start to the cursor."""
         rows = self._sheet.rows
         if self.start is None or not rows.rows:
@@ -163,11 +163,11 @@ class LineSelection:
             self.set_start(self._cursor.number)
         self._cursor.move_to(self._cursor.number + step)
 
-    def picked(self, selection: Selection | None) -> PickedLines | None:
+    def picked_lines(self, selection: Selection | None) -> PickedLines | None:
         """The changed lines, of one file, that are picked by key, or else lie in a selection."""
         sheet = self._sheet
-        rows = self.lit or self._rows_in(selection)
-        file = self._cursor.file if self.lit else sheet.rows.row_at(rows[0]).file if rows else -1
+        rows = self.picked_rows or self._rows_in(selection)
+        file = self._cursor.file if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
         if sheet.versions or file < 0:
             return None
         change = sheet.diffs[file].change

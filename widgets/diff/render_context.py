@@ -14,11 +14,11 @@ from widgets.diff.display_cells import (
     Spans,
     display_around,
     display_text,
-    kept_of_change,
-    kept_of_context,
     line_breaks,
     row_count,
-    widest,
+    shown_stretches_of_change,
+    shown_stretches_of_context,
+    widest_line,
     wrap_words,
 )
 from widgets.diff.line_marks import LineMarks
@@ -105,11 +105,11 @@ class RenderContext:
         """Cells for a remark of the user or of the program."""
         return max(8, self.width - 8)
 
-    def counts(self, hunk: Hunk) -> bool:
+    def is_counted(self, hunk: Hunk) -> bool:
         """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
-    def left_out_row(self, row: LineRow) -> bool:
+    def is_left_out_row(self, row: LineRow) -> bool:
         """Whether an approval would not write this row, because its hunk is left out or was denied."""
         if row.hunk is None:
             return False
@@ -117,7 +117,7 @@ class RenderContext:
         left_out = hunk.state is HunkState.PENDING and self.undecided and hunk.id in self.left_out
         return left_out or hunk.state is HunkState.DENIED
 
-    def line(self, file: int, side: Side, number: int) -> str:
+    def line_text(self, file: int, side: Side, number: int) -> str:
         """A line of source."""
         return side_text(self.diffs[file], side)[number]
 
@@ -125,22 +125,22 @@ class RenderContext:
         """Whether a line is quickly seen to have room on one terminal line."""
         return len(line) <= self.code_width and line.isascii() and "\t" not in line
 
-    def changed(self, row: LineRow, side: Side, number: int) -> Spans:
+    def changed_spans(self, row: LineRow, side: Side, number: int) -> Spans:
         """The characters of a line of a hunk that its counterpart doesn't have; nothing if it is new as a whole."""
-        return () if row.hunk is None else self.marks.words(row.file, row.hunk, side, number)[0]
+        return () if row.hunk is None else self.marks.changed_words(row.file, row.hunk, side, number)[0]
 
-    def kept(self, row: LineRow, side: Side, number: int) -> Spans | None:
+    def shown_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
         """The stretches of a long line that are shown; None for all of it."""
-        line = self.line(row.file, side, number)
+        line = self.line_text(row.file, side, number)
         if self.fits(line) or (row.file, side, number) in self.opened:
             return None
         if row.hunk is None:
-            return kept_of_context(line, self.wrap)
-        return kept_of_change(line, self.changed(row, side, number), self.code_width, self.wrap)
+            return shown_stretches_of_context(line, self.wrap)
+        return shown_stretches_of_change(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
 
-    def drawn(self, row: LineRow, side: Side, number: int) -> DrawnLine:
+    def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
         """A line as it is drawn."""
-        line = self.line(row.file, side, number)
+        line = self.line_text(row.file, side, number)
         if self.fits(line):
             return DrawnLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
@@ -148,10 +148,10 @@ class RenderContext:
             self._look, self._long_lines = look, {}
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
-            kept = self.kept(row, side, number)
+            kept = self.shown_spans(row, side, number)
             text = display_text(line) if kept is None else display_around(line, kept)
             starts, hang = line_breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
-            self._long_lines[key] = DrawnLine(text, starts, hang, self.changed(row, side, number))
+            self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
@@ -170,13 +170,13 @@ class RenderContext:
                 return 1
 
     def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
-        return row_count(self.line(row.file, side, number), self.code_width, self.kept(row, side, number))
+        return row_count(self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number))
 
     def fits_all(self, segment: Segment) -> bool:
         """Whether no line of a stretch of source is longer than there is room."""
-        return widest(self.diffs, (segment,)) <= self.code_width
+        return widest_line(self.diffs, (segment,)) <= self.code_width
 
-    def cut(self, drawn: DrawnLine, part: int) -> LineCut:
+    def cut_line(self, drawn: DrawnLine, part: int) -> LineCut:
         """Return the part of a line that is drawn on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:
@@ -186,4 +186,4 @@ class RenderContext:
             return LineCut(starts[part], last, drawn.hang if part else 0, False, False)
         begin, end = self.scroll, self.scroll + self.code_width
         before, after = begin > 0 and text.width > 0, text.width > end
-        return LineCut(*text.cut(begin + before, max(begin + before, end - after)), before, after)
+        return LineCut(*text.slice_cells(begin + before, max(begin + before, end - after)), before, after)

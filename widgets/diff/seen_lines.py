@@ -50,19 +50,19 @@ class UnseenLines:
         if not change.hunks:
             return int(change.path not in self._seen.files), 1
         if file not in self._counted:
-            hunks = [hunk for hunk in change.hunks if self._scene.counts(hunk)]
+            hunks = [hunk for hunk in change.hunks if self._scene.is_counted(hunk)]
             self._counted[file] = sum(map(self._seen.count_unseen_lines, hunks)), sum(map(changed_line_count, hunks))
         return self._counted[file]
 
-    def note(self, row: LineRow, lines: int) -> None:
+    def record_seen(self, row: LineRow, lines: int) -> None:
         """Record that `lines` more lines on a row of a hunk have been seen."""
         if row.hunk is None or row.file not in self._counted:
             return
-        if self._scene.counts(self._scene.diffs[row.file].change.hunks[row.hunk]):
+        if self._scene.is_counted(self._scene.diffs[row.file].change.hunks[row.hunk]):
             missing, of = self._counted[row.file]
             self._counted[row.file] = missing - lines, of
 
-    def below(self, file: int, row: Row | None) -> Iterator[UnseenLine]:
+    def iterate_from(self, file: int, row: Row | None) -> Iterator[UnseenLine]:
         """Yield the unseen lines from a row of a file to the end, then from the beginning."""
         diffs = self._scene.diffs
         start_hunk, start_number = self._place_of(file, row)
@@ -73,7 +73,7 @@ class UnseenLines:
             for at, hunk in enumerate(change.hunks):
                 if index == file and at < start_hunk < len(change.hunks):
                     continue
-                if not self._scene.counts(hunk):
+                if not self._scene.is_counted(hunk):
                     continue
                 first = start_number if (index, at) == (file, start_hunk) else 0
                 number = self._seen.first_unseen(hunk, first)
@@ -96,20 +96,20 @@ def go_to_unseen(place: UnseenLine, seen: SeenLines, sheet: DiffModel, cursor: D
     hunk, scene = sheet.diffs[place.file].change.hunks[place.hunk], sheet.scene
     side, line = changed_line_at(hunk, place.number)
     row = row_of(SourceLine(place.file, side, line), place.hunk)
-    found = cursor.find(row)
+    found = cursor.find_row(row)
     if found is None:
         return
-    drawn = scene.drawn(row, side, line)
-    wanted = scene.changed(row, side, line) or ((0, len(scene.line(place.file, side, line))),)
-    character = drawn.text.drawn(seen.first_missing_character(hunk, place.number, wanted))
+    drawn = scene.drawn_line(row, side, line)
+    wanted = scene.changed_spans(row, side, line) or ((0, len(scene.line_text(place.file, side, line))),)
+    character = drawn.text.drawn_index(seen.first_missing_character(hunk, place.number, wanted))
     part = max(0, bisect_right(drawn.starts, character) - 1)
     if not sheet.wrap:
-        cell = drawn.text.cell(character)
+        cell = drawn.text.column_of(character)
         view.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)
     top, first = sheet.rows.line_of(found) + part, view.scroll_offset.y
     if not first <= top < first + view.room:
         view.scroll_to(y=max(0, top - 1), animate=False, immediate=True)
-    cursor.put(found)
+    cursor.place_at(found)
 
 
 _PROBES = 3
@@ -134,9 +134,9 @@ class SeenRecorder:
         """Begin to record a change; `seen` are its lines that were on the screen before."""
         self.seen = SeenLines() if seen is None else seen
         self.reset()
-        self.count_anew()
+        self.recount()
 
-    def count_anew(self) -> None:
+    def recount(self) -> None:
         """Something else counts."""
         self.unseen = UnseenLines(self._sheet.scene, self.seen)
 
@@ -149,7 +149,7 @@ class SeenRecorder:
         line = self._painted.find(0, 0, last)
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 
-    def note(self, first: int, last: int, top: int) -> bool:
+    def record_frame(self, first: int, last: int, top: int) -> bool:
         """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
         unseen."""
         sheet, seen = self._sheet, self.seen
@@ -196,21 +196,21 @@ class SeenRecorder:
             for side, number in row.lines:
                 self._note_side(row, side, number, part)
             if self.seen.lines > known:
-                self.unseen.note(row, self.seen.lines - known)
+                self.unseen.record_seen(row, self.seen.lines - known)
 
     def _note_side(self, row: LineRow, side: Side, number: int, part: int) -> None:
         assert row.hunk is not None
         scene, hunk = self._sheet.scene, self._sheet.diffs[row.file].change.hunks[row.hunk]
         in_hunk = changed_line_index(hunk, side, number)
-        line = scene.line(row.file, side, number)
+        line = scene.line_text(row.file, side, number)
         if scene.fits(line) and not scene.scroll:
             self.seen.mark_seen(hunk, in_hunk)
             return
-        drawn = scene.drawn(row, side, number)
-        cut, text = scene.cut(drawn, part), drawn.text
-        end = len(line) if cut.last == len(text.text) else text.source(cut.last)
-        changed = scene.changed(row, side, number) if scene.fits(line) else drawn.changed
-        self.seen.mark_part_seen(hunk, in_hunk, (text.source(cut.first), end), changed or ((0, len(line)),))
+        drawn = scene.drawn_line(row, side, number)
+        cut, text = scene.cut_line(drawn, part), drawn.text
+        end = len(line) if cut.last == len(text.text) else text.source_index(cut.last)
+        changed = scene.changed_spans(row, side, number) if scene.fits(line) else drawn.changed
+        self.seen.mark_part_seen(hunk, in_hunk, (text.source_index(cut.first), end), changed or ((0, len(line)),))
 
 
 def _is_top(widget: Widget, x: int, y: int) -> bool:

@@ -101,7 +101,7 @@ def whitespace_rules(path: str) -> WhitespaceRules:
     return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
 
 
-def same_but_for_space(old: str, new: str, meaning: WhitespaceRules) -> bool:
+def are_same_but_for_space(old: str, new: str, meaning: WhitespaceRules) -> bool:
     """Return whether two lines are equal apart from white space without meaning."""
     if old == new or meaning.exact:
         return old == new
@@ -151,7 +151,7 @@ class NonWhitespaceRest(NamedTuple):
     """Lines that differ in their indentation alone, which has meaning there or may have."""
 
 
-def changes_beyond_space(
+def find_changes_beyond_space(
     old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules
 ) -> NonWhitespaceRest | None:
     """Return the changes in these lines apart from white space; None if there are none.
@@ -167,7 +167,7 @@ def changes_beyond_space(
     for change in (*diff_lines(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
         for line in range(change.old_start - at_old):
             here, there = at_old + line, at_new + line
-            if same_but_for_space(old[here], new[there], meaning):
+            if are_same_but_for_space(old[here], new[there], meaning):
                 left_out += 1
             else:
                 indented += old[here].strip(_SPACE) == new[there].strip(_SPACE)
@@ -207,7 +207,7 @@ class HiddenWhitespace:
     indented: Mapping[int, int] = field(default_factory=dict)
     """By file, how many lines change in their indentation alone and stay, since it has meaning there or may have."""
 
-    def but(
+    def excluding(
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
     ) -> "HiddenWhitespace":
         """The same without the hunks with these ids, or with one of these lines in them: they are shown whole."""
@@ -220,7 +220,7 @@ class HiddenWhitespace:
         )
 
     @property
-    def total(self) -> int:
+    def hidden_line_count(self) -> int:
         """Lines that are left out in all."""
         return sum(self.lines.values())
 
@@ -252,7 +252,7 @@ def space_words(lines: int) -> str:
     return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
-def hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
+def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     """Return the hidden whitespace changes of a diff; call it on a thread for a large one."""
     parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
@@ -260,7 +260,7 @@ def hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     for file, shown in enumerate(diffs):
         meaning = whitespace_rules(shown.change.path)
         for index, hunk in enumerate(shown.change.hunks):
-            rest = changes_beyond_space(*hunk_texts(shown, hunk), meaning)
+            rest = find_changes_beyond_space(*hunk_texts(shown, hunk), meaning)
             if rest is None:
                 continue
             if rest.indented:

@@ -25,9 +25,9 @@ from widgets.review.review_wording import (
     QUIET,
     HeadlineRoom,
     KeyOf,
-    actions_on,
     check_lines,
     confirmation_row,
+    find_actions,
     fit_line,
     headline,
     proposal_row,
@@ -75,7 +75,7 @@ class ReviewQueue(ScrollView, can_focus=True):
 
         key: str
 
-    class Turned(Message):
+    class DecidedToggled(Message):
         """The list of decided proposals was opened or closed."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         if self._lit == _DECIDED or (not self._keys and self._state.recent):
             self._lists_decided = not self._lists_decided
             self.show(self._state)
-            self.post_message(self.Turned())
+            self.post_message(self.DecidedToggled())
         elif self._cursor is not None:
             self.post_message(self.Picked(self._keys[self._cursor]))
 
@@ -347,7 +347,7 @@ class ApprovalPane(Column):
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)
         self.fit_height(self._height_of_all)
-        self._name_keys(actions_on([self._asked] if self._asked is not None else lines))
+        self._name_keys(find_actions([self._asked] if self._asked is not None else lines))
 
     def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
         """Return the check results if all passed and they fit beside the title."""

@@ -64,7 +64,7 @@ class SideThreads:
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
 
-    def take(self, update: SideUpdate) -> ThreadAnchor | None:
+    def handle_update(self, update: SideUpdate) -> ThreadAnchor | None:
         """Handle an update; return the place of its question, if known."""
         match update:
             case EventRecorded(event=SideQuestion() as question):
@@ -91,21 +91,21 @@ class SideThreads:
         self._known[answer.question] = SideExchange(known.question, answer)
         return known.question.place
 
-    def of(self, place: ThreadAnchor) -> list[SideExchange]:
+    def exchanges_at(self, place: ThreadAnchor) -> list[SideExchange]:
         """Return the questions at a place, oldest first."""
         return [one for one in self._known.values() if one.question.place == place]
 
-    def awaited(self, place: ThreadAnchor) -> str:
+    def awaited_question(self, place: ThreadAnchor) -> str:
         """The uid of the question there that is out; empty if none is."""
         return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
 
-    def on(self, proposal: str) -> list[SideExchange]:
+    def exchanges_about(self, proposal: str) -> list[SideExchange]:
         """Return the questions about a proposal."""
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
     def entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
         """A thread as it is read."""
-        return [entry for one in self.of(place) for entry in self._entries(one)]
+        return [entry for one in self.exchanges_at(place) for entry in self._entries(one)]
 
     def _entries(self, one: SideExchange) -> list[TranscriptEntry]:
         uid, answer = one.question.uid, one.answer
@@ -244,7 +244,7 @@ class AskPanel(Column):
         return self.has_class("-thread")
 
     @property
-    def has_keys(self) -> bool:
+    def is_writing(self) -> bool:
         """Whether the user writes in it."""
         return self.is_open and self.screen.focused is self._editor
 
@@ -277,7 +277,7 @@ class AskPanel(Column):
         proposal, view = self._state.proposal, self._view
         if proposal is None or not self.can_ask or not self._preview.shows(proposal):
             return None
-        picked = view.picked()
+        picked = view.picked_lines()
         file = view.cursor.file
         hunk = view.cursor.hunk
         if picked is not None:
@@ -292,12 +292,12 @@ class AskPanel(Column):
     def show_thread(self, place: ThreadAnchor) -> None:
         """Open the thread of a place, and go to that as soon as its diff is there."""
         self._sought = place
-        self.go_to_sought()
+        self.go_to_requested_thread()
         self._open(self._topic_of(place))
 
     def _topic_of(self, place: ThreadAnchor) -> PanelTopic:
         """Return the topic of a place, named as when something was asked there last."""
-        asked = self.threads.of(place)
+        asked = self.threads.exchanges_at(place)
         return PanelTopic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
 
     def _marked_at_cursor(self) -> ThreadAnchor | None:
@@ -307,7 +307,7 @@ class AskPanel(Column):
             return None
         return self._marked.get(self._view.sheet.comments[row.comment])
 
-    def go_to_sought(self) -> None:
+    def go_to_requested_thread(self) -> None:
         """Move the cursor to the requested thread, if its hunk is laid out."""
         place = self._sought
         if place is None or not self._view.diffs or self._state.current != place.proposal:
@@ -331,7 +331,7 @@ class AskPanel(Column):
         self._put_aside()
         self.topic = topic
         entries = self.threads.entries(topic.place)
-        self._editor.show(self._drafts.pop(topic.place, ComposerDraft("")))
+        self._editor.show_draft(self._drafts.pop(topic.place, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
         layout = self._answers.new_layout()
         for entry in entries:
@@ -350,7 +350,7 @@ class AskPanel(Column):
 
     def handle_update(self, update: SideUpdate) -> None:
         """Handle an update of a side question."""
-        place = self.threads.take(update)
+        place = self.threads.handle_update(update)
         if place is not None and self.topic is not None and self.topic.place == place:
             self._show_thread()
         if isinstance(update, EventRecorded):
@@ -383,7 +383,7 @@ class AskPanel(Column):
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
         threads: dict[ThreadAnchor, list[SideExchange]] = {}
-        for one in () if self._preview.comparing else self.threads.on(self._state.current):
+        for one in () if self._preview.comparing else self.threads.exchanges_about(self._state.current):
             threads.setdefault(one.question.place, []).append(one)
         files = {diff.change.path: number for number, diff in enumerate(self._view.diffs if threads else ())}
         marked: dict[Comment, ThreadAnchor] = {}
@@ -417,14 +417,14 @@ class AskPanel(Column):
     def restore_text(self, place: ThreadAnchor, text: str) -> None:
         """Put the text of a failed question back, unless another is being written."""
         if self.topic is not None and self.topic.place == place and not self._editor.draft.text.strip():
-            self._editor.show(ComposerDraft(text))
+            self._editor.show_draft(ComposerDraft(text))
         elif place not in self._drafts:
             self._drafts[place] = ComposerDraft(text)
 
     def follow_focus(self) -> None:
         """Name the keys that work now: they depend on whether the user writes here."""
-        if self.has_keys != self._had_keys:
-            self._had_keys = self.has_keys
+        if self.is_writing != self._had_keys:
+            self._had_keys = self.is_writing
             self._keep_line_in_view()
         self._draw_title()
 
@@ -434,7 +434,7 @@ class AskPanel(Column):
 
     def _take_state(self, entries: Sequence[TranscriptEntry]) -> None:
         self.set_class(bool(entries), "-thread")
-        waits = self.topic is not None and bool(self.threads.awaited(self.topic.place))
+        waits = self.topic is not None and bool(self.threads.awaited_question(self.topic.place))
         answered = any(entry.key.startswith("answer") for entry in entries)
         if (waits, answered) != (self._waits, self._answered):
             self._waits, self._answered = waits, answered
@@ -447,7 +447,7 @@ class AskPanel(Column):
         picked = len(self.topic.picked.split("\n")) if self.topic.picked else 0
         lines = f", {picked} picked line{'s' * (picked != 1)}" if picked else ""
         keys = "decides nothing"
-        if not self.has_keys:
+        if not self.is_writing:
             keys = "Esc closes it"
         elif self._waits:
             keys = f"{first_key_name('asking.close', self._keys)} stops the answer"
@@ -483,7 +483,7 @@ class AskPanel(Column):
         """Ask."""
         if self.topic is None or not (text := self._editor.draft.text.strip()) or self._waits:
             return
-        self._editor.show(ComposerDraft(""))
+        self._editor.show_draft(ComposerDraft(""))
         self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
 
     def action_newline(self) -> None:
@@ -497,7 +497,7 @@ class AskPanel(Column):
     def action_close(self) -> None:
         """Stop the answer that is awaited; else go away."""
         if self.topic is not None and self._waits:
-            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited(self.topic.place)))
+            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.topic.place)))
         else:
             self.post_message(self.Closed())
 
@@ -508,7 +508,7 @@ class AskPanel(Column):
 
     def on_click(self, event: events.Click) -> None:
         """A click anywhere in it leads to the field."""
-        if self.is_open and not self.has_keys:
+        if self.is_open and not self.is_writing:
             event.stop()
             self.screen.set_focus(self._editor)
 

@@ -13,7 +13,7 @@ from app.review.review_state import ReviewState
 from app.text.plural import plural
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
-from widgets.review.review_wording import QUIET, KeyOf, chip, fill_lines, safe_content
+from widgets.review.review_wording import QUIET, KeyOf, fill_lines, make_chip, safe_content
 
 _GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
@@ -38,11 +38,11 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
     if found.is_running:
         words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
         progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET)))
-    chips = [chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
+    chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
     if found.is_cut_short and not found.is_running:
-        chips.append(chip(key, "find_evidence", "go on", "$foreground 40%"))
+        chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld_hunks and not found.is_running:
-        chips.append(chip(key, "send_findings", "as feedback", "$primary"))
+        chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
     ran = [safe_content(found.describe_tests_run, QUIET)] if found.describe_tests_run else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
@@ -61,7 +61,7 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyOf, width
         said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
     elif found is not None and found.revision == proposal.revision:
         said = [safe_content(found.words, "$text-warning")]
-    chips = [chip(key, "reproduce", title, "$foreground 40%")] if title else []
+    chips = [make_chip(key, "reproduce", title, "$foreground 40%")] if title else []
     return fill_lines([*said, *chips], width, _GAP)
 
 
@@ -74,5 +74,5 @@ def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -
         for hunk in filter(has_effect, diff.change.hunks):
             if (mark := found.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
-                marks.append(Comment(line, mark.words, _KINDS.get(mark.verdict, "untold")))
+                marks.append(Comment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
     return marks

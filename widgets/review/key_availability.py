@@ -48,7 +48,7 @@ class GracePeriod:
         return self._clock() - self._since >= GRACE_SECONDS
 
 
-class Readiness:
+class KeyReadiness:
     """Everything that keeps a key from deciding on something that the user has not seen.
 
     Args:
@@ -79,7 +79,7 @@ class Readiness:
             return TOGETHER
         if not guard.is_over:
             return guard.why
-        return "" if (self.picture if self.named else self.sight).had(arrived) else _TOO_EARLY
+        return "" if (self.picture if self.named else self.sight).was_on_screen_at(arrived) else _TOO_EARLY
 
     def restart(self, why: str) -> None:
         """Start the grace periods again."""
@@ -88,14 +88,14 @@ class Readiness:
 
     def wait_for_paint(self) -> None:
         """Ignore keys until everything has been painted again."""
-        self.picture.lose()
-        self.sight.lose()
+        self.picture.mark_not_painted()
+        self.sight.mark_not_painted()
 
     def note_painted(self, *, in_focus: bool) -> None:
         """Note that the screen shows the present state."""
-        self.picture.gain()
+        self.picture.mark_painted()
         if in_focus:
-            self.sight.gain()
+            self.sight.mark_painted()
 
 
 DECIDES = frozenset(

@@ -26,7 +26,14 @@ from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
-from widgets.review.review_wording import ACTION, QUIET, chip, describe_permission_scope, folder_words, safe_content
+from widgets.review.review_wording import (
+    ACTION,
+    QUIET,
+    describe_permission_scope,
+    folder_words,
+    make_chip,
+    safe_content,
+)
 
 ALONE_SECONDS = 0.6
 """For how long nothing may follow a key that answers."""
@@ -112,14 +119,14 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         form = None if shown is None else self._state.permissions.selected_form(shown[0])
         if self.guard.set_subject((shown, form, self._elsewhere)):
             self._forget()
-            self.sight.lose()
+            self.sight.mark_not_painted()
         if (shown is not None) != bool(self.display):
             self.display = shown is not None
         self.refresh(layout=True)
 
-    def lose_picture(self) -> None:
+    def require_repaint(self) -> None:
         """Ignore keys until the request has been painted again."""
-        self.sight.lose()
+        self.sight.mark_not_painted()
         self.refresh()
 
     def react_to_text(self) -> None:
@@ -143,12 +150,12 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         """Draw, and note when all of it is on the screen."""
         strips = super().render_lines(crop)
         if crop.height >= self.outer_size.height > 0:
-            self.sight.gain()
+            self.sight.mark_painted()
         return strips
 
     def on_resize(self) -> None:
         """Redraw for the new size."""
-        self.sight.lose()
+        self.sight.mark_not_painted()
         self.refresh()
 
     def _lines(self, width: int) -> list[Content]:
@@ -196,8 +203,8 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
         dead = {"approve"} if self._is_cut else set()
         dead |= set() if lasting else {"allow_session"}
-        key_of = self._review.key_of
-        chips = [chip(key_of, one, words[one], colour) for one, colour in offered if one not in dead]
+        key_of = self._review.key_of_action
+        chips = [make_chip(key_of, one, words[one], colour) for one, colour in offered if one not in dead]
         form = self._state.permissions.selected_form(key)
         lines = [Content("   ").join(chips)]
         if lasting and form is not None:
@@ -244,7 +251,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
     def _answer_of(self, event: events.Key) -> str:
         """Return the answer of a key; empty if it begins none."""
         vim = self._composer.editor.vim
-        if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.inserts):
+        if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.is_inserting):
             return ""
         names = {event.key, event.character}
         return next((one for one in _ANSWERS if self._can(one) and not names.isdisjoint(self._keys_of(one))), "")
@@ -265,7 +272,9 @@ class PermissionBar(ComposerQuestion, ClickTargets):
     def _is_seen(self) -> bool:
         """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival(self.app)
-        return self.sight.had(came) and (not self._elsewhere or self._review.readiness.picture.had(came))
+        return self.sight.was_on_screen_at(came) and (
+            not self._elsewhere or self._review.readiness.picture.was_on_screen_at(came)
+        )
 
     def _decide(self) -> None:
         """Answer: no other key followed."""

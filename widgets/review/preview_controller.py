@@ -85,7 +85,7 @@ class PreviewController:
         if proposal is not None and proposal != self._diffs_of:
             self._host.post_message(DiffsWanted(proposal.id))
 
-    def take_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
         proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
@@ -118,7 +118,7 @@ class PreviewController:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
-    def take_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_wanted_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal

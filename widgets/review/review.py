@@ -53,7 +53,7 @@ from widgets.review.key_availability import (
     GRACE_SECONDS,
     SHAPES,
     GracePeriod,
-    Readiness,
+    KeyReadiness,
     is_offered,
     title_now,
 )
@@ -125,9 +125,9 @@ class Review(Column):
         self.feedback = FeedbackField()
         self.preview = PreviewController(self.state, self.diff_pane, self)
         self.asking = AskPanel(self.state, self.diff_pane, self.preview)
-        self.readiness = Readiness(clock)
+        self.readiness = KeyReadiness(clock)
         self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self)
-        self.deciding = VerdictHandler(self.state, self.writing.take, self)
+        self.deciding = VerdictHandler(self.state, self.writing.take_feedback, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -138,6 +138,8 @@ class Review(Column):
         self._held_action: str | None = None
         """The action of the chip on which the mouse button went down."""
         self._could_ask = False
+        self._unseen_wanted = ""
+        """The proposal whose first unseen line is to be shown once its diff is there."""
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
@@ -154,7 +156,7 @@ class Review(Column):
             field.take_pastes(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
             field.override_keys(self._keys)
-        self.view.sheet.space_key = self.key_of("toggle_white_space")
+        self.view.sheet.space_key = self.key_of_action("toggle_white_space")
         self.pane.on_named_keys = self.refresh_bindings
         self.preview.show_current()
 
@@ -179,23 +181,26 @@ class Review(Column):
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
             self.pane.show_outcome(None)
-        self.deciding.follow()
+        self.deciding.update_proposals()
         if self.state.current != before:
             self.show_current()
         else:
             self.preview.update_shown()
             self.draw()
-        self.writing.strand()
+        self.writing.release_orphaned()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
-        if self.preview.take_diffs(proposal_id, diffs):
+        if self.preview.show_wanted_diffs(proposal_id, diffs):
             self.draw()
+            if self._unseen_wanted == proposal_id:
+                self.call_after_refresh(self.view.action_next_unseen)
+            self._unseen_wanted = ""
         self.post_message(review_messages.ThreadsWanted(proposal_id))
 
     def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the version before to this one, and show them if they are still wanted."""
-        if self.preview.take_versions(proposal_id, diffs):
+        if self.preview.show_wanted_versions(proposal_id, diffs):
             self.draw()
 
     def set_checks(self, checked: ProposalChecks) -> None:
@@ -227,7 +232,7 @@ class Review(Column):
         if self.is_mounted:
             self.draw()
 
-    def take_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
+    def select_split_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
         if (proposal := self.state.get(proposal_id)) is not None:
             self.state.select_split_parts(proposal, parts, whole)
@@ -283,7 +288,7 @@ class Review(Column):
     @property
     def is_writing(self) -> bool:
         """Whether the user writes feedback, a comment or a question."""
-        return self.asking.has_keys or any(field.is_open for field in self.query(WritingField))
+        return self.asking.is_writing or any(field.is_open for field in self.query(WritingField))
 
     @property
     def open_permission_count(self) -> int:
@@ -304,16 +309,16 @@ class Review(Column):
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
         if proposal is not None and tracker.seen_lines(proposal).lines != before:
-            self.view.on_screen.count_anew()
+            self.view.on_screen.recount()
             self.draw()
 
     def clear_sent_feedback(self, key: str, words: ReviewFeedback) -> None:
         """Remove the feedback draft: it was recorded with the decision."""
-        self.writing.said(key, words)
+        self.writing.clear_sent(key, words)
 
     def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision."""
-        self.writing.give_back(key, words)
+        self.writing.restore_feedback(key, words)
         self.preview.show_choice()
         self.draw()
 
@@ -335,8 +340,8 @@ class Review(Column):
             back: the action that takes it back, and what that does: `undo`, `undoes it`.
         """
         if problem:
-            self.deciding.failed()
-        words = None if back is None else lambda: f"{self.keys_to(back[0])} {back[1]}."
+            self.deciding.on_decision_failed()
+        words = None if back is None else lambda: f"{self.keys_leading_to(back[0])} {back[1]}."
         self.pane.show_outcome(safe_content(text), problem=problem, passing=passing, back=words)
 
     def show_notice(self, text: str) -> None:
@@ -353,10 +358,10 @@ class Review(Column):
         self._keys = dict(keys)
         for field in (*self.query(WritingField), self.asking):
             field.override_keys(keys)
-        self.view.sheet.space_key = self.key_of("toggle_white_space")
+        self.view.sheet.space_key = self.key_of_action("toggle_white_space")
         self.draw()
 
-    def set_goes_on(self, goes_on: bool) -> None:
+    def set_model_continues(self, goes_on: bool) -> None:
         """Take whether the model goes on by itself once nothing waits any more."""
         if goes_on != self.state.goes_on:
             self.state.goes_on = goes_on
@@ -406,7 +411,7 @@ class Review(Column):
     def draw_approvals(self) -> None:
         """Redraw the lower pane."""
         question = self.deciding.question
-        self.pane.show_question(None if question is None else question_line(question, self.key_of))
+        self.pane.show_question(None if question is None else question_line(question, self.key_of_action))
         # A class would have all that is inside styled again.
         self.pane.queue.display = not self.has_class("-full")
         notes_shown = self.view.rows.height <= self.view.size.height
@@ -416,7 +421,7 @@ class Review(Column):
             self.preview.title_is_cut = not self.pane.shows_title
             self.preview.show_notes()
 
-    def hold_keys(self, why: str) -> None:
+    def restart_grace_period(self, why: str) -> None:
         """Start the grace period again."""
         self.readiness.restart(why)
         self._dim_keys()
@@ -431,13 +436,13 @@ class Review(Column):
     def _follow_focus(self) -> None:
         if self.in_focus != self._had_focus:
             self._had_focus = self.in_focus
-            self.readiness.sight.lose()
+            self.readiness.sight.mark_not_painted()
             self.view.refresh()
             self.pane.clear_key_notice()
             self.pane.draw_outcome()
             self.draw_approvals()
         # In the field for side questions, the keys that decide are letters.
-        self.set_class(self.asking.has_keys, "-aside")
+        self.set_class(self.asking.is_writing, "-aside")
         self.asking.follow_focus()
 
     @property
@@ -469,25 +474,29 @@ class Review(Column):
         """Return the actions whose keys are shown above the list."""
         return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
 
-    def key_of(self, action: str) -> str:
+    def key_of_action(self, action: str) -> str:
         """The key of an action of the review or the diff as hints show it."""
         return self._first_key(next(item for item in actions_in_scope("review", "diff") if item.handler == action))
 
-    def keys_to(self, action: str) -> str:
+    def keys_leading_to(self, action: str) -> str:
         """Return the key of an action, after the one that leads here while the focus is elsewhere."""
-        return self.key_of(action) if self.in_focus else f"{self._first_key(_GO_HERE)} {self.key_of(action)}"
+        return (
+            self.key_of_action(action)
+            if self.in_focus
+            else f"{self._first_key(_GO_HERE)} {self.key_of_action(action)}"
+        )
 
     def _key_in_headline(self, action: str) -> str:
         # A decision may have led back to the composer, where the key that takes it back would be typed.
-        return self.keys_to(action) if action in _TAKE_BACK else self.key_of(action)
+        return self.keys_leading_to(action) if action in _TAKE_BACK else self.key_of_action(action)
 
     def _first_key(self, action: Action) -> str:
         return key_name(effective_keys(action, self._keys)[0])
 
     @on(DiffView.CameOnScreen)
-    @on(ReviewQueue.Turned)
+    @on(ReviewQueue.DecidedToggled)
     def _count_unseen(self) -> None:
-        if self.deciding.asks_anew():
+        if self.deciding.refresh_question():
             self.draw()
         else:
             self.draw_approvals()
@@ -498,8 +507,13 @@ class Review(Column):
         self.draw()
 
     @on(DiffView.NothingUnseen)
-    def _say_all_was_seen(self) -> None:
-        self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
+    def _go_to_next_unread(self) -> None:
+        """Show the next proposal with unseen lines, at the first of them; say so if there is none."""
+        if (key := self.state.next_unread) and self._choosable is not None:
+            self._unseen_wanted = key
+            self.show_item(key)
+        else:
+            self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:
@@ -507,7 +521,7 @@ class Review(Column):
             self.preview.toggle_description()
             return
         self.state.unsaid.answered ^= {event.key}
-        self.writing.keep(event.key.partition("/")[0])
+        self.writing.save_text(event.key.partition("/")[0])
         self.preview.show_notes()
 
     @on(ReviewQueue.Picked)
@@ -547,7 +561,7 @@ class Review(Column):
             guard or self.readiness.guard, input_arrival(self.app), joined=joined
         )
         if why_not:
-            self.hold_keys(why_not)
+            self.restart_grace_period(why_not)
             self.pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
         return not why_not
 
@@ -610,8 +624,8 @@ class Review(Column):
         """Open the field for feedback with a text below the user's own; a text is not added twice."""
         before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
         if text not in before:
-            self.writing.put_aside(proposal.id, "\n\n".join(filter(None, (before, text))))
-        self.writing.open()
+            self.writing.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
+        self.writing.open_feedback_field()
         self.pane.set_class(self.feedback.is_open, "-writing")
 
     # Keys that decide
@@ -656,7 +670,7 @@ class Review(Column):
     def action_deny(self) -> None:
         """Deny the proposal or the request, or answer the question with no."""
         if self.deciding.question is not None:
-            self.deciding.ask(None)
+            self.deciding.show_question(None)
             return
         if not self._decides():
             return
@@ -713,8 +727,8 @@ class Review(Column):
         self.draw()
 
     def _allow(self, span: PermissionScope) -> None:
-        if self.view.unread is not None:
-            self.show_notice(f"Not all of it has been on screen: {self.key_of('next_unseen')} goes on.")
+        if self.view.first_unread_line is not None:
+            self.show_notice(f"Not all of it has been on screen: {self.key_of_action('next_unseen')} goes on.")
             return
         form = None if span is PermissionScope.ONCE else self.state.form
         self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
@@ -748,7 +762,7 @@ class Review(Column):
 
     def _refuse(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
-        words = self.writing.take(key)
+        words = self.writing.take_feedback(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
     def _answer(self, key: str, answer: ConfirmationAnswer, mentions: tuple[Mention, ...] = ()) -> None:
@@ -762,15 +776,15 @@ class Review(Column):
         """
         if event.key == "escape" and self.deciding.question is not None:
             event.stop()
-            self.deciding.ask(None)
+            self.deciding.show_question(None)
             return
         if self.in_focus and event.is_printable and not self.has_effect(event.key, event.character):
-            self.hold_keys(
+            self.restart_grace_period(
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
             )
-            if event.character == self.key_of("undo") and self.state.recent:
-                leads_there = self.key_of("next_proposal")
+            if event.character == self.key_of_action("undo") and self.state.recent:
+                leads_there = self.key_of_action("next_proposal")
                 self.show_notice(
                     f"To undo what was decided earlier or elsewhere, show it first: {leads_there} leads there."
                 )
@@ -814,7 +828,7 @@ class Review(Column):
 
     def action_toggle_hunk(self) -> None:
         """Take the hunk at the cursor, or the lines that are picked, in or out."""
-        if (picked := self.view.picked()) is not None:
+        if (picked := self.view.picked_lines()) is not None:
             self._toggle_picked(picked)
             return
         if self.view.picking.start is not None:
@@ -842,7 +856,7 @@ class Review(Column):
             return
         self.show_notice("")
         self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
-        self.writing.keep(proposal.id)
+        self.writing.save_text(proposal.id)
         self.preview.show_left_out()
         self.draw()
 
@@ -909,33 +923,33 @@ class Review(Column):
         """Write feedback; sending it denies the proposal."""
         if not self._decides(writes=True) or self.deciding.question is not None:
             return
-        if self.writing.open():
+        if self.writing.open_feedback_field():
             self.show_notice("")
         self.pane.set_class(self.feedback.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
     def _keep_draft(self, event: WritingField.Typed) -> None:
-        self.writing.put_aside(event.subject, event.text)
+        self.writing.save_draft(event.subject, event.text)
         if self.deciding.question is not None:
-            self.deciding.ask(None)
+            self.deciding.show_question(None)
 
     @on(WritingField.Closed, "#feedback")
     def _put_aside(self, event: WritingField.Closed) -> None:
-        self.writing.put_aside(event.subject, event.draft)
+        self.writing.save_draft(event.subject, event.draft)
         self._end_writing()
-        self.writing.end(event.subject)
+        self.writing.close_field(event.subject)
 
     @on(WritingField.Sent, "#feedback")
     def _send_feedback(self, event: WritingField.Sent) -> None:
         key = event.subject
-        self.writing.put_aside(key, event.text)
+        self.writing.save_draft(key, event.text)
         self._end_writing()
         if key in self.state.permissions.asked:
             self._refuse(key)
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
-            self.writing.end(key)
+            self.writing.close_field(key)
         elif not self.state.unsaid.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
@@ -947,14 +961,14 @@ class Review(Column):
     def _end_writing(self) -> None:
         self.pane.remove_class("-writing")
         self.screen.set_focus(self.view)
-        self.hold_keys(_FIELD_CLOSED)
+        self.restart_grace_period(_FIELD_CLOSED)
         self.show_permission()
 
     @on(DiffPane.Commented)
     def _take_comment(self, event: DiffPane.Commented) -> None:
-        self.writing.comment(event, self.preview.diffs)
+        self.writing.take_comment(event, self.preview.diffs)
         if event.saved:
-            self.hold_keys(_FIELD_CLOSED)
+            self.restart_grace_period(_FIELD_CLOSED)
             self.preview.show_choice()
         else:
             self.preview.restore_drafts(event.proposal)
@@ -962,7 +976,7 @@ class Review(Column):
 
     @on(WritingField.Closed, "#comment")
     def _put_comment_aside(self) -> None:
-        self.writing.strand()
+        self.writing.release_orphaned()
         self.show_permission()
 
     # Side questions
@@ -975,7 +989,7 @@ class Review(Column):
 
     @on(DiffView.ViewMoved)
     def _follow_view(self) -> None:
-        self.asking.go_to_sought()
+        self.asking.go_to_requested_thread()
 
     def show_thread(self, place: ThreadAnchor) -> None:
         """Show a thread and its place, as soon as the diff is loaded."""
@@ -997,12 +1011,15 @@ class Review(Column):
         self.asking.close()
         self.screen.set_focus(self.view)
         # Whoever writes on although the field is gone decides nothing.
-        self.hold_keys("The field for questions was closed just now. Press the key again.")
+        self.restart_grace_period("The field for questions was closed just now. Press the key again.")
 
     @on(AskPanel.FeedbackWanted)
     def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
         event.stop()
-        place, answered = event.place, [one for one in self.asking.threads.of(event.place) if one.answer_text]
+        place, answered = (
+            event.place,
+            [one for one in self.asking.threads.exchanges_at(event.place) if one.answer_text],
+        )
         proposal = self.state.get(place.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
             self.show_notice(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")

@@ -95,7 +95,7 @@ class Edit(Message):
 
 @dataclass
 class TakeLines(Message):
-    """Take single lines of a proposal in or out: cut the hunks that they are of, and answer with `take_parts`."""
+    """Take single lines of a proposal in or out: cut their hunks, and answer with `select_split_parts`."""
 
     proposal_id: str
     revision: int

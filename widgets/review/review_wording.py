@@ -59,24 +59,24 @@ def safe_content(text: str, style: str = "") -> Content:
     return Content.styled(display_text(" ".join(text.split())).text, style)
 
 
-def title_of(proposal: Proposal, style: str = "") -> Content:
+def proposal_title(proposal: Proposal, style: str = "") -> Content:
     """The summary on one line; the white space of a command is kept, its line ends are shown as signs."""
     return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
 
-def actions_on(lines: Sequence[Content]) -> frozenset[str]:
+def find_actions(lines: Sequence[Content]) -> frozenset[str]:
     """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
     return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
 
 
-def chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
+def make_chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
     """Return a clickable key with its description."""
     label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
     return label.stylize(Style.from_meta({ACTION: action}))
 
 
-def change_counts(added: int, removed: int) -> Content:
+def format_change_counts(added: int, removed: int) -> Content:
     """`+12 -4`."""
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
@@ -90,10 +90,10 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET),
-        (numbers := change_counts(*shown)),
+        (numbers := format_change_counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
     )
-    facts = [*proposal_details(state, proposal), title_of(proposal, quiet), file_names(proposal).stylize(QUIET)]
+    facts = [*proposal_details(state, proposal), proposal_title(proposal, quiet), file_names(proposal).stylize(QUIET)]
     return head + Content("  ").join(facts)
 
 
@@ -182,7 +182,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
     if not room.width:
         return True
     if not room.listed:
-        return any(title_of(proposal).plain in line.plain for line in lines)
+        return any(proposal_title(proposal).plain in line.plain for line in lines)
     names = file_names(proposal).cell_length + 2
     return proposal_row(state, proposal).cell_length - names <= room.width
 
@@ -224,7 +224,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
     """Return `P1 Keep the moon's time  +4 -3  2 files`: the title gets the room beside the facts, or its own line."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
-    title, rest = title_of(proposal, "bold"), Content("  ").join(facts)
+    title, rest = proposal_title(proposal, "bold"), Content("  ").join(facts)
     left = width - name.cell_length - rest.cell_length - 2
     if not width or left >= min(_LEAST_TITLE, title.cell_length):
         shown = title.truncate(left, ellipsis=True) if width else title
@@ -250,7 +250,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
     facts = (
         []
         if room.listed
-        else [*proposal_details(state, proposal, reason=False), change_counts(part.added, part.removed)]
+        else [*proposal_details(state, proposal, reason=False), format_change_counts(part.added, part.removed)]
     )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
@@ -259,11 +259,11 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
         facts.append(room.checks)
     if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
         what = f"{unseen.lines:,}" if unseen.lines else plural(len(unseen.paths), "file")
-        facts.append(chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
+        facts.append(make_chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
     if proposal.supersedes:
-        facts.append(chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
+        facts.append(make_chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
     if only := state.origins.only:
-        facts.append(chip(key, "next_origin", f"only {only}: {state.origins.hidden_count} more", "$warning"))
+        facts.append(make_chip(key, "next_origin", f"only {only}: {state.origins.hidden_count} more", "$warning"))
     return facts
 
 
@@ -307,7 +307,7 @@ def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
         Content.assemble(
             ("Compared  ", QUIET),
             (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
-            title_of(proposal, "bold"),
+            proposal_title(proposal, "bold"),
         ),
         Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
         if proposal.state.is_pending
@@ -325,13 +325,13 @@ def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Cont
         "" if room.listed else ": ",
         "" if room.listed else _asked(first),
         "  ",
-        chip(key, "approve", "show", "$warning"),
+        make_chip(key, "approve", "show", "$warning"),
     )
 
 
 def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     glyph, colour = state_glyph(proposal)
-    title = Content("") if room.listed else title_of(proposal)
+    title = Content("") if room.listed else proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
     if state.has_hidden_permission:
         return [first, _permission_chip(state, key, room)]
@@ -341,7 +341,7 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: Hea
         ProposalState.DENIED: ("undo", words.reopen),
         ProposalState.UNDONE: ("redo", words.again),
     }.get(proposal.state)
-    rest = [chip(key, *back)] if back else []
+    rest = [make_chip(key, *back)] if back else []
     if not state.waiting_count:
         rest.append(_nothing(state))
     return [first, Content(_GAP).join(rest)] if rest else [first]
@@ -401,7 +401,7 @@ def describe_permission_scope(confirmation: Confirmation, form: CommandForm | To
 
 
 def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
-    return Content(_GAP).join([chip(key, *each) for each in chips])
+    return Content(_GAP).join([make_chip(key, *each) for each in chips])
 
 
 def question_line(question: Confirm, key: KeyOf) -> Content:
@@ -463,13 +463,13 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
     results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
     chips = []
     if keys and checked.is_running:
-        chips.append(chip(key, "run_checks", "end", "$foreground 40%"))
+        chips.append(make_chip(key, "run_checks", "end", "$foreground 40%"))
     if keys and checked.new_failures:
-        chips.append(chip(key, "send_findings", "send", "$primary"))
+        chips.append(make_chip(key, "send_findings", "send", "$primary"))
     elif keys and checked.has_uncovered:
-        chips.append(chip(key, "send_findings", "as feedback", "$foreground 40%"))
+        chips.append(make_chip(key, "send_findings", "as feedback", "$foreground 40%"))
     if keys and any(one.outcome is not None for one in results):
-        chips.append(chip(key, "show_checks", "log", "$foreground 40%"))
+        chips.append(make_chip(key, "show_checks", "log", "$foreground 40%"))
     full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
     gap = Content(_GAP)
     for parts in (full, brief):
@@ -486,13 +486,15 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
 def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
     if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
         action = "approve" if result.when == "approve" else "run_checks"
-        return Content.assemble((f"{result.name} ", QUIET), chip(key, action, "run", "$foreground 40%"))
+        return Content.assemble((f"{result.name} ", QUIET), make_chip(key, action, "run", "$foreground 40%"))
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
         said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe_content(
             result.stale if brief else result.summary, QUIET
         )
-        return said if result.when == "staged" else said + "  " + chip(key, "run_checks", "run", "$foreground 40%")
+        return (
+            said if result.when == "staged" else said + "  " + make_chip(key, "run_checks", "run", "$foreground 40%")
+        )
     match result.state:
         case CheckState.RUNNING:
             words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"

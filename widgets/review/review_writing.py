@@ -143,7 +143,7 @@ class ReviewWriting:
         self.dropped = DroppedImages()
         """The images that were dropped on the terminal while the user wrote here."""
 
-    def open(self) -> bool:
+    def open_feedback_field(self) -> bool:
         """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
         draft = self._state.unsaid.drafts.get(key, "")
@@ -153,17 +153,17 @@ class ReviewWriting:
             self._field.open_for(proposal, self._state.unsaid.remarks.get(key, ()), draft)
         return self._field.is_open
 
-    def keep(self, key: str) -> None:
+    def save_text(self, key: str) -> None:
         """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
         if key not in self._state.permissions.asked:
             self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
 
-    def put_aside(self, key: str, text: str) -> None:
+    def save_draft(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
         self._state.unsaid.keep_feedback(key, text)
-        self.keep(key)
+        self.save_text(key)
 
-    def comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
+    def take_comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
         """Take a comment on a line; `diffs` are those of the shown proposal."""
         proposal = self._state.get(event.proposal)
         if proposal is None:
@@ -173,10 +173,10 @@ class ReviewWriting:
         if proposal.id == self._state.current:
             remark = add_quote(remark, diffs)
         self._state.unsaid.set_comment(proposal, remark)
-        self.keep(proposal.id)
-        self.strand()
+        self.save_text(proposal.id)
+        self.release_orphaned()
 
-    def take(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
+    def take_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
         words = (
@@ -195,30 +195,30 @@ class ReviewWriting:
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.mentions("\n".join(own))
 
-    def said(self, key: str, words: ReviewFeedback) -> None:
+    def clear_sent(self, key: str, words: ReviewFeedback) -> None:
         """The words are in the log now."""
         self._state.unsaid.mark_sent(key, words)
-        self.keep(key)
+        self.save_text(key)
 
-    def give_back(self, key: str, words: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
         """Restore the words of a failed decision, which were not sent."""
         self._state.unsaid.restore(key, words)
-        self.keep(key)
+        self.save_text(key)
 
-    def strand(self) -> None:
+    def release_orphaned(self) -> None:
         """Release feedback on proposals that no longer wait, unless it is being edited."""
         unsaid = self._state.unsaid
         for key in {*unsaid.drafts, *unsaid.remarks}:
             proposal = self._state.get(key)
             if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
                 self._hand_on(unsaid.take_feedback(proposal).text)
-                self.keep(key)
+                self.save_text(key)
 
-    def end(self, key: str) -> None:
+    def close_field(self, key: str) -> None:
         """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.unsaid.drafts.pop(key, ""))
-        self.strand()
+        self.release_orphaned()
 
     def end_permission(self, key: str) -> None:
         """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""

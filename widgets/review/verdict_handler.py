@@ -32,7 +32,7 @@ class VerdictHandler:
         self._on_its_way: dict[str, Proposal] = {}
         """Proposals with a decision that the app has not carried out yet."""
 
-    def follow(self) -> None:
+    def update_proposals(self) -> None:
         """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
@@ -41,7 +41,7 @@ class VerdictHandler:
             self.question = None
             self._host.show_notice(_lapsed(changed[0], get(changed[0])))
 
-    def asks_anew(self) -> bool:
+    def refresh_question(self) -> bool:
         """Update the confirmation about unseen lines; return whether it has changed or is gone."""
         question = self.question
         if question is None or self._again is None:
@@ -56,7 +56,7 @@ class VerdictHandler:
             self._host.show_notice("All of it has been on the screen now. Press the key again to approve.")
         return True
 
-    def failed(self) -> None:
+    def on_decision_failed(self) -> None:
         """A decision came to nothing, and can be made again."""
         self._on_its_way.clear()
 
@@ -74,11 +74,11 @@ class VerdictHandler:
             case Refuse(reason):
                 self._host.show_notice(reason)
             case Confirm():
-                self.ask(verdict)
+                self.show_question(verdict)
             case Proceed(action, ids):
                 self.perform(action, ids)
 
-    def ask(self, question: Confirm | None) -> None:
+    def show_question(self, question: Confirm | None) -> None:
         """Put a question, or take it away."""
         self.question = question
         self._host.show_notice("")

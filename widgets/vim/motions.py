@@ -134,7 +134,7 @@ class LastSearch:
     forward: bool = True
     """Whether by `/`."""
 
-    def with_command(self, command: VimCommand) -> "LastSearch":
+    def after_command(self, command: VimCommand) -> "LastSearch":
         """The same after a command, which may look for something else; a search for nothing repeats the last."""
         if command.name in SEARCHES:
             return replace(self, words=command.argument or self.words, forward=command.name == "/")
@@ -264,7 +264,9 @@ def _again(text: str, at: int, command: VimCommand, sought: LastSearch) -> Motio
     return None if found is None else Motion(found, "inclusive" if key in "ft" else "exclusive")
 
 
-def operator_range(text: str, at: int, command: VimCommand, column: float, sought: LastSearch) -> TextRange | None:
+def find_operator_range(
+    text: str, at: int, command: VimCommand, column: float, sought: LastSearch
+) -> TextRange | None:
     """Return the range that a command's operator works on; None if there is none."""
     if command.name == "object":
         found = text_object(text, at, command.argument[0] == "i", command.argument[1])

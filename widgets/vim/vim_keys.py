@@ -45,12 +45,12 @@ class VimKeys:
         self._say()
 
     @property
-    def told(self) -> str:
+    def mode_label(self) -> str:
         """Return the mode for the user."""
         return self._told
 
     @property
-    def inserts(self) -> bool:
+    def is_inserting(self) -> bool:
         """Whether letters are text."""
         return self._vim.mode is VimMode.INSERT
 
@@ -60,12 +60,12 @@ class VimKeys:
         self._known = self._shown = None
         self._say()
 
-    def take(self, event: events.Key) -> bool:
+    def handle_key(self, event: events.Key) -> bool:
         """Handle a key; return whether it has a meaning here."""
         key = event.character if event.is_printable and event.character else event.key
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
-            self._vim.forget()
+            self._vim.clear_history()
         outcome = self._vim.press(key, text, cursor)
         if outcome.taken:
             self._show(outcome, text)
@@ -74,15 +74,15 @@ class VimKeys:
                 self._at_edge("down" if key == "j" else "up")
                 if self._area.text != shown:
                     # Another text stands there now, say an earlier message.
-                    self._vim.forget()
+                    self._vim.clear_history()
         self._known = self._area.text
         self._say()
         return outcome.taken
 
     def _place(self) -> int:
-        if self._vim.visual and self._shown == self._area.selection:
+        if self._vim.is_visual and self._shown == self._area.selection:
             return self._cursor
-        if self._vim.visual:
+        if self._vim.is_visual:
             # The mouse or an arrow has moved it.
             self._vim.anchor = self._index(self._area.selection.start)
         return self._index(self._area.cursor_location)
@@ -97,7 +97,7 @@ class VimKeys:
             if wide != (start, len(text) - end):
                 outcome = VimResult(area.text, min(wide[0] + len(inserted), len(area.text)))
         self._cursor = outcome.cursor
-        if self._vim.visual:
+        if self._vim.is_visual:
             what = self._vim.selected(area.text, outcome.cursor)
             ends = self._location(what.start), self._location(what.end)
             area.selection = Selection(*(ends if outcome.cursor >= self._vim.anchor else ends[::-1]))

@@ -11,8 +11,8 @@ from widgets.vim.motions import (
     LastSearch,
     TextRange,
     VimCommand,
+    find_operator_range,
     find_target,
-    operator_range,
     parse_keys,
 )
 from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
@@ -126,7 +126,7 @@ class UndoHistory:
         self._before: list[tuple[str, int]] = []
         self._after: list[tuple[str, int]] = []
 
-    def keep(self, text: str, cursor: int) -> None:
+    def push(self, text: str, cursor: int) -> None:
         """Keep the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
@@ -134,16 +134,16 @@ class UndoHistory:
         while size > _MOST and len(self._before) > 1:
             size -= len(self._before.pop(0)[0])
 
-    def drop_same(self, text: str) -> None:
+    def drop_unchanged(self, text: str) -> None:
         """Forget the last one if nothing has changed since."""
         if self._before and self._before[-1][0] == text:
             self._before.pop()
 
-    def back(self, text: str, cursor: int) -> tuple[str, int] | None:
+    def undo(self, text: str, cursor: int) -> tuple[str, int] | None:
         """The text before the last change, and the cursor then."""
         return _turned(self._before, self._after, text, cursor)
 
-    def again(self, text: str, cursor: int) -> tuple[str, int] | None:
+    def redo(self, text: str, cursor: int) -> tuple[str, int] | None:
         """Return the last undone state."""
         return _turned(self._after, self._before, text, cursor)
 
@@ -194,7 +194,7 @@ class SelectionExtent:
     """Of its end: of one line, counted from its start."""
 
     @classmethod
-    def of(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
+    def from_range(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
         """Return the extent of the selection up to `end`, or down to it."""
         last = max(end, what.start) if what.lines else what.end - 1
         lines = text.count("\n", what.start, max(what.start, last)) + 1
@@ -242,7 +242,7 @@ class Vim:
         self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
         self._history = UndoHistory()
 
-    def forget(self) -> None:
+    def clear_history(self) -> None:
         """Forget the history: the text was changed from outside."""
         self._history = UndoHistory()
 
@@ -252,7 +252,7 @@ class Vim:
         return not SEARCHES.isdisjoint(self.pending)
 
     @property
-    def visual(self) -> bool:
+    def is_visual(self) -> bool:
         """Whether something is selected."""
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
@@ -271,7 +271,7 @@ class Vim:
                 return VimResult(text, cursor, taken=False)
             return VimResult(text, self._end_insert(text, cursor))
         if key == "escape":
-            used = bool(self.pending) or self.visual
+            used = bool(self.pending) or self.is_visual
             self.pending, self.mode = [], VimMode.NORMAL
             return VimResult(text, nearest_character(text, cursor), used)
         if self._searches and key == "backspace":
@@ -283,13 +283,13 @@ class Vim:
             return VimResult(text, cursor, taken=False)
         self.failed = False
         self.pending.append(key)
-        command = parse_keys(self.pending, visual=self.visual)
+        command = parse_keys(self.pending, visual=self.is_visual)
         if command == "more":
             return VimResult(text, cursor)
         keys, self.pending = self.pending, []
         if command == "none":
             return VimResult(text, cursor)
-        outcome = self._run(command, keys, text, nearest_character(text, cursor) if not self.visual else cursor)
+        outcome = self._run(command, keys, text, nearest_character(text, cursor) if not self.is_visual else cursor)
         if self.failed and command.name in _SEARCHED:
             self.missed = self._sought.words
         return outcome
@@ -300,27 +300,27 @@ class Vim:
         if command.name in MOTIONS and not command.operator:
             return VimResult(text, self._moved(command, text, at))
         self._column = None
-        extent = SelectionExtent.of(self.selected(text, at), text, at) if self.visual else None
-        if self.visual:
+        extent = SelectionExtent.from_range(self.selected(text, at), text, at) if self.is_visual else None
+        if self.is_visual:
             new, cursor = self._in_visual(command, text, at)
         elif command.operator:
             new, cursor = self._operate(command, text, at)
         else:
             new, cursor = self._single(command, text, at)
         if new != text and command.name not in ("u", _REDO, "U") and not self._repeating:
-            self._history.keep(text, at)
+            self._history.push(text, at)
         if (new != text or self.mode is VimMode.INSERT) and command.name not in ("u", _REDO, "."):
             self._last, self._inserted, self._extent = keys, "", extent
         if self.mode is VimMode.INSERT and not self._repeating:
             self._inserting = new, cursor
             if new == text:
-                self._history.keep(text, at)
+                self._history.push(text, at)
         return VimResult(new, cursor)
 
     def _moved(self, command: VimCommand, text: str, at: int) -> int:
-        self._sought = self._sought.with_command(command)
+        self._sought = self._sought.after_command(command)
         column = self._column if self._column is not None else at - line_start(text, at)
-        found = find_target(text, at, command, column, self._sought, onto_end=self.visual)
+        found = find_target(text, at, command, column, self._sought, onto_end=self.is_visual)
         if found is None:
             self.failed = True
             return at
@@ -330,12 +330,12 @@ class Vim:
             self._column = column
         else:
             self._column = None
-        onto_end = self.visual and command.name in ("j", "k", "l", "$")
+        onto_end = self.is_visual and command.name in ("j", "k", "l", "$")
         return found.to if onto_end else nearest_character(text, found.to)
 
     def _operate(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
-        self._sought = self._sought.with_command(command)
-        what = operator_range(text, at, command, at - line_start(text, at), self._sought)
+        self._sought = self._sought.after_command(command)
+        what = find_operator_range(text, at, command, at - line_start(text, at), self._sought)
         self.failed = what is None
         if what is None or (what.start == what.end and not what.lines and command.operator != "c"):
             return text, at
@@ -375,7 +375,7 @@ class Vim:
             case "v" | "V":
                 wanted = VimMode.VISUAL if name == "v" else VimMode.LINES
                 self.mode = VimMode.NORMAL if self.mode is wanted else wanted
-                return text, at if self.visual else nearest_character(text, at)
+                return text, at if self.is_visual else nearest_character(text, at)
             case "o":
                 self.anchor, at = at, self.anchor
                 return text, at
@@ -441,7 +441,7 @@ class Vim:
 
     def _turn_back(self, text: str, at: int, times: int, *, forward: bool) -> tuple[str, int]:
         for _ in range(times):
-            found = self._history.again(text, at) if forward else self._history.back(text, at)
+            found = self._history.redo(text, at) if forward else self._history.undo(text, at)
             if found is None:
                 break
             text, at = found
@@ -472,7 +472,7 @@ class Vim:
             before, at = self._inserting
             self._inserting = None
             self._inserted = typed_between(before, text, at)
-            self._history.drop_same(text)
+            self._history.drop_unchanged(text)
         return max(line_start(text, cursor), cursor - 1)
 
     def _repeat(self, text: str, at: int) -> tuple[str, int]:

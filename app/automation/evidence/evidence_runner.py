@@ -26,8 +26,8 @@ from app.proposals.risk.edited_file import is_test
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
 from app.proposals.values.models import FileDiff, Hunk, Proposal
 from app.sandbox.captured_changes import Pending
+from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import ChangedMeanwhile, SandboxRun
 from app.workspace.paths import Workspace
 
 _REMEMBERED = 500

@@ -91,7 +91,7 @@ def unheld_hunks_as_feedback(found: ProposalEvidence, diffs: Iterable[FileDiff])
         for hunk in diff.change.hunks:
             mark = found.marks.get(hunk.id)
             if mark is not None and mark.verdict.is_unheld:
-                parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.words}\n{_quoted(diff, hunk)}")
+                parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}")
     if not parts:
         return ""
     head = (

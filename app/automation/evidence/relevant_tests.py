@@ -158,7 +158,7 @@ class TestSelector:
 
     def _imports(self) -> ImportGraph:
         if self._graph is None:
-            paths = {*self.texts, *(each for each in self.workspace.files() if each.endswith(".py"))}
+            paths = {*self.texts, *(each for each in self.workspace.walk_files() if each.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
             self._graph = build_import_graph(there[:_MOST_FILES], self._read())
         return self._graph

@@ -32,7 +32,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.token_count import MESSAGE_TOKENS, estimate_image_tokens, estimate_text_tokens
 from app.conversation.payload.wire_ids import dump_arguments
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 
 _FULL = 0.95
 """Share of the context window above which the next request is held to overflow."""

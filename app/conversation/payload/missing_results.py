@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
-from app.llm.values.types import ReceivedCall
+from app.llm.values.requests_and_updates import ReceivedCall
 from app.llm.wires.wire import Attachment
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
 ABORTED_DURING = "Aborted by the user before it finished; it may have had part of its effect."
+TIME_IS_UP = "Stopped before it finished: the time limit is reached. It may have had part of its effect."
 ENDED_BEFORE = "Not run: the program ended before this call began; nothing was done."
 ENDED_DURING = "The program ended while this call ran; whether it took effect is unknown."
 TURN_OVER = "Not run: the turn ended before this call began; nothing was done."

@@ -12,13 +12,6 @@ from threading import Lock
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Compacted, Event, Pruned, RequestSent, TurnStarted
-from app.conversation.payload.attached import (
-    CarriedImage,
-    attach_history_images,
-    attach_images,
-    find_unsent_reasons,
-    history_images,
-)
 from app.conversation.payload.history import (
     EarlierHistory,
     History,
@@ -32,11 +25,18 @@ from app.conversation.payload.history import (
     read_history,
     read_omissions,
 )
+from app.conversation.payload.image_attachment import (
+    CarriedImage,
+    attach_history_images,
+    attach_images,
+    find_unsent_reasons,
+    history_images,
+)
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_ids import WireIds, dump_arguments, replace_surrogates, to_valid_tool_name
 from app.images.image import Image
 from app.llm.values.profile import Profile, filter_accepted_tools
-from app.llm.values.types import NO_WISHES, Payload, RequestOptions
+from app.llm.values.requests_and_updates import NO_WISHES, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,

@@ -14,7 +14,7 @@ from app.conversation.payload.projection import place_items
 from app.conversation.payload.wire_ids import WireIds
 from app.llm.capabilities.template_check import RenderTrial
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
 
 _TOOL: dict[str, Any] = {

@@ -7,7 +7,7 @@ from operator import is_
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, RequestSent
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import IMAGE_PARTS
 
 _CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MOST = 2_576, 28, 4_784

@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
 from app.doors.hook.agents import Agent
-from app.doors.hook.hook_settings import add_hook, render_toml_hooks
-from app.doors.hook.options import HookOptions
+from app.doors.hook.hook_installation import add_hook, render_toml_hooks
+from app.doors.hook.hook_options import HookOptions
 from app.workspace.reading import read_file
 
 Json = dict[str, Any]

@@ -28,7 +28,7 @@ from app.doors.hook.transcripts import (
 )
 
 if TYPE_CHECKING:
-    from app.doors.hook.files import TurnFiles
+    from app.doors.hook.turn_files import TurnFiles
 
 Edit = Callable[["TurnFiles", Mapping[str, Any]], None]
 """What a tool makes of files; raises NotStaged."""
@@ -82,6 +82,8 @@ class Agent(NamedTuple):
     before_tool: str = "PreToolUse"
     """Its name of the event before each tool call."""
     before_prompt: str = "UserPromptSubmit"
+    after_turn: str = ""
+    """Its name of the event after each turn, if that has the agent's last words; else empty."""
     context: str = "additionalContext"
     """The key for words that the agent is to read."""
     hears_with_prompt: bool = True
@@ -167,6 +169,7 @@ AGENTS = (
         "Start it anew in this folder.",
         project_variable="CLAUDE_PROJECT_DIR",
         response=find_claude_response,
+        after_turn="Stop",
         local=".claude/settings.local.json",
         on_failure=MappingProxyType({"onFailure": "block"}),
         silent_denial=True,
@@ -181,6 +184,7 @@ AGENTS = (
         "Start it anew in this folder, trust the folder, and trust the hooks with its command /hooks: until then it "
         "passes them over.",
         response=find_codex_response,
+        after_turn="Stop",
         config=".codex/config.toml",
     ),
     Agent(
@@ -198,6 +202,7 @@ AGENTS = (
         response=find_gemini_response,
         before_tool="BeforeTool",
         before_prompt="BeforeAgent",
+        after_turn="AfterAgent",
         milliseconds=True,
     ),
     Agent(

@@ -1,20 +1,20 @@
 """Delivers the user's decision to another agent: with its next prompt, as the answer to a waiting call, or as that to
-its first call afterwards.
+its first call afterwards. Records the agent's last words with its proposal.
 
-Imported only if there is a decision to deliver or to wait for: it loads the rest of signoff.
+Imported only if there is something to deliver, to wait for or to record: it loads the rest of signoff.
 """
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.doors.agent_decisions import read_decision_status, report_proposal, wait_for_decision
 from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
-from app.proposals.values.proposal_errors import UnknownProposal
+from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import stage_captured_edits
+from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (
@@ -60,6 +60,14 @@ def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnsw
         if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
         return _decision(runtime, answer.proposal, 0, answer, until)
+
+
+def record_last_words(root: Path, proposal: str, words: str) -> None:
+    """Make the agent's last words the summary of the proposal of its turn, if no decision on it was made."""
+    with _open(root) as runtime:
+        stage_captured_edits(runtime)
+        with suppress(ProposalError):
+            runtime.service.set_summary(proposal, words)
 
 
 def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:

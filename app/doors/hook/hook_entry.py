@@ -25,10 +25,18 @@ from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
 from app.doors.hook.agents import find_agent, find_agent_with_tool
-from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import TurnFiles
-from app.doors.hook.hook_messages import BEFORE_PROMPT, NONE, HookAnswer, HookCall, parse_call, render_answer
-from app.doors.hook.options import HookOptions, parse_hook_options
+from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.hook_messages import (
+    AFTER_TURN,
+    BEFORE_PROMPT,
+    NONE,
+    HookAnswer,
+    HookCall,
+    parse_call,
+    render_answer,
+)
+from app.doors.hook.hook_options import HookOptions, parse_hook_options
+from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
@@ -91,8 +99,9 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
         signal.signal(signal.SIGTERM, _stop)
         name, workspace, options = parse_hook_options(arguments)
         text = sys.stdin.buffer.read(LARGEST + 1)
-        if _is_prompt_event(text):
-            # Nothing is at stake before a prompt, and to fail there would take the user's words away.
+        if _is_beside_calls(text):
+            # Nothing is at stake there: to fail before a prompt would take the user's words away, and to deny the end
+            # of a turn would make the agent go on.
             agent.allow_on_failure()
         if len(text) > LARGEST:
             _discard_input()
@@ -106,7 +115,7 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
             agent.answer(b"")
         return DENIED if answered.code else 0
     except BaseException as error:
-        if _is_prompt_event(text):
+        if _is_beside_calls(text):
             return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
         _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
@@ -164,6 +173,8 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
+    if call.event in AFTER_TURN:
+        return answer
     turns = door.captured.turns_to_report(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
         if not turns or not find_agent(call.agent).hears_with_prompt:
@@ -195,8 +206,10 @@ def find_project_root(call: HookCall) -> str:
     return str(next((each for each in (folder, *folder.parents) if (each / ".git").exists()), folder))
 
 
-def _is_prompt_event(text: bytes) -> bool:
-    return any(f'"{event}"'.encode() in text[:4096] for event in BEFORE_PROMPT) and b'"tool_name"' not in text
+def _is_beside_calls(text: bytes) -> bool:
+    """Whether the payload is of a prompt or of the end of a turn, not of a call."""
+    events = BEFORE_PROMPT + AFTER_TURN
+    return any(f'"{event}"'.encode() in text[:4096] for event in events) and b'"tool_name"' not in text
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -297,6 +310,12 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
         door.captured.reopen_unnamed_turn(call.agent, call.session)
         return NONE
     turn = door.captured.latest_turn(call.agent, call.session, call.prompt)
+    if call.event in AFTER_TURN:
+        if turn is not None and turn.closed and call.last_words:
+            from app.doors.hook.delivery import record_last_words
+
+            record_last_words(door.workspace.root, turn.proposal, call.last_words)
+        return NONE
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed

@@ -9,8 +9,11 @@ from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response
 
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
+AFTER_TURN = ("Stop", "AfterAgent")
 _LONGEST = 200
 """Characters that are kept of an id or a name."""
+_LONGEST_WORDS = 500
+"""Characters that are kept of the agent's last words."""
 
 
 class HookCall(NamedTuple):
@@ -30,6 +33,8 @@ class HookCall(NamedTuple):
     """Absolute; where the agent works."""
     tool: str
     arguments: Mapping[str, Any]
+    last_words: str = ""
+    """What the agent has said at the end of its turn, on one line."""
 
 
 def parse_call(agent: str, text: str | bytes) -> HookCall:
@@ -42,8 +47,10 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     event, session = _name(data, "hook_event_name"), _name(data, "session_id")
-    if event not in BEFORE_TOOL + BEFORE_PROMPT:
-        raise ValueError(f"it is for {event or 'no event'}; signoff is called before a tool or a prompt")
+    if event not in BEFORE_TOOL + BEFORE_PROMPT + AFTER_TURN:
+        raise ValueError(
+            f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, and after a turn"
+        )
     if not session:
         raise ValueError("it names no session")
     agent = _sender(agent, data)
@@ -54,7 +61,9 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
         raise ValueError("its tool_input is not an object")
     path, call = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
     response = TranscriptResponse(_name(data, "response_id"))
-    if event in BEFORE_TOOL and not response.id:
+    if event in AFTER_TURN:
+        response = find_agent(agent).response(path, call)
+    elif event in BEFORE_TOOL and not response.id:
         match agent:
             case "copilot":
                 response = find_copilot_response(session, _name(data, "timestamp"))
@@ -68,7 +77,15 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not folder.startswith("/"):
         raise ValueError("it does not say where the agent works")
     tool = _name(data, "tool_name")
-    return HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments)
+    words = data.get("last_assistant_message") or data.get("prompt_response")
+    last_words = _shorten_words(words) if event in AFTER_TURN and isinstance(words, str) else ""
+    return HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words)
+
+
+def _shorten_words(words: str) -> str:
+    """Return the beginning of a text on one line, encodable as UTF-8."""
+    line = " ".join(words[: 2 * _LONGEST_WORDS].split()).encode("utf-8", "replace").decode("utf-8")
+    return line if len(line) <= _LONGEST_WORDS else f"{line[: _LONGEST_WORDS - 1]}…"
 
 
 def _sender(agent: str, data: Mapping[str, Any]) -> str:

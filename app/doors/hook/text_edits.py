@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.errors import NotStaged, string_argument, wrong_count_error
+from app.doors.hook.call_errors import NotStaged, string_argument, wrong_count_error
 
 if TYPE_CHECKING:
-    from app.doors.hook.files import TurnFiles
+    from app.doors.hook.turn_files import TurnFiles
 
 Arguments = Mapping[str, Any]
 _LOOKED_AT = 4096

@@ -36,7 +36,7 @@ from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import finish_and_report
+from app.runtime.unfinished_work import finish_and_report
 from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
@@ -211,7 +211,7 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
             raise ToolError(
                 f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
             )
-        paths = [runtime.workspace.locate(path) for path in patch.paths]
+        paths = [runtime.workspace.normalize_path(path) for path in patch.paths]
     with _explained(runtime, draft, *paths):
         return draft.apply_patch(patch).text
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import LEAST_WINDOW, PriceTable, matching_patterns
-from app.llm.values.types import Usage
+from app.llm.values.requests_and_updates import Usage
 
 _MILLION = 1_000_000
 _LISTED = {

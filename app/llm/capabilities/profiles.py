@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.llm.failures.request_errors import Failure
 from app.llm.values.address import is_local
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload, ProfileCorrected
+from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected
 
 if TYPE_CHECKING:
     from app.llm.capabilities.corrections import Correction

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
-from app.llm.values.types import Endpoint, Payload
+from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 
 _LEARNED = (

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.llm.values.types import Completed
+from app.llm.values.requests_and_updates import Completed
 
 COMPACT = "Compact it."
 """What to do about a conversation that is too long, as long as that has not been tried."""

@@ -8,7 +8,14 @@ from typing import Any
 from app.llm.response import response_limits
 from app.llm.response.response_limits import ResponseTooLarge, parse_json
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
-from app.llm.values.types import CallProgress, Completed, ReasoningDelta, ReceivedCall, TextDelta, Usage
+from app.llm.values.requests_and_updates import (
+    CallProgress,
+    Completed,
+    ReasoningDelta,
+    ReceivedCall,
+    TextDelta,
+    Usage,
+)
 from app.llm.wires.wire import OPAQUE_BLOCKS, token_count
 
 EXCERPT = 60

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 
 NOTE_OPENING = "<signoff-note>"
 NOTE_CLOSING = "</signoff-note>"

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.config.config_tables import merge_tables
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire
 from app.llm.wires.responses import ResponsesWire

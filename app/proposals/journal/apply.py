@@ -308,7 +308,7 @@ def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) 
     """Which file it is, None for no file; raises _Unfit."""
     # A link is itself what is written; only the way to it must be free of links.
     way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
-    if workspace.trace(way) != (way, way):
+    if workspace.resolve_both_paths(way) != (way, way):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
     file = filesystem.read(step.path)
     found = file.version.sha256 if file else None

@@ -80,7 +80,7 @@ def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]
 
 def format_reason(reason: Reason, change: FileChange) -> str:
     """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
-    words = reason.words
+    words = reason.description
     lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]
     known = list(dict.fromkeys(line for line in lines if line))
     if known:

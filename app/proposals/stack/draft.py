@@ -215,7 +215,7 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it, or it is too large (EFBIG).
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             overlay = self._overlay()
             data = self._files.content(overlay, real, self._workspace.read_limit)
@@ -251,7 +251,7 @@ class Draft:
             UnsafePath: no tool may read it.
             OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
         """
-        _, real = self._workspace.trace(path)
+        _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
             held = self.changed_paths.get(real)
             if held is not None:
@@ -470,14 +470,14 @@ class Draft:
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
         """The real path of a file to change, and a note if a link leads there."""
-        located, real = self._workspace.trace(path)
+        located, real = self._workspace.resolve_both_paths(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
 
     def _locate_itself(self, path: str, verb: str) -> str:
         """The path of a file that is moved or deleted; a link is refused rather than followed."""
-        located = self._workspace.locate(path)
+        located = self._workspace.normalize_path(path)
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
         return self._locate(path)[0]

@@ -141,7 +141,7 @@ def find_deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple
     from app.text.deceiving_text import merge_findings
 
     found = merge_findings(_inspected(path, result, hunks))
-    return (f"{found}. {found.worst_effect}",) if found else (), found.is_ordinary
+    return (f"{found}. {found.worst_effect}",) if found else (), found.harmless_remarks
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":

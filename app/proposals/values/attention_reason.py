@@ -84,7 +84,7 @@ class Reason(FrozenModel):
     """Where; none for what is true of the file as a whole."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """A clause without a subject: `removes 2 tests: test_a, test_b`."""
         return reason_clause(self.kind, self.names, self.count)
 

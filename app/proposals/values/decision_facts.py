@@ -47,7 +47,7 @@ class ExcludedHunks(FrozenModel):
     """In which they were approved, or wait."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`3 hunks left out: signed in P6, P8`."""
         return f"{plural(self.hunks, 'hunk')} left out: {self.reason}"
 
@@ -137,7 +137,7 @@ class HunkEvidence(FrozenModel):
     """Why it was not run."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the mark: `held by tests/test_x.py::test_y`."""
         more = f" and {self.count - _TESTS_NAMED:,} more" if self.count > _TESTS_NAMED else ""
         named = self.tests[0] if self.tests and self.tests[0] else "the check"
@@ -177,7 +177,7 @@ class CommandCaller(FrozenModel):
     """The names of variables by which agents mark their shells, of those that were set."""
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """`called by bash without a terminal, CLAUDECODE set`."""
         both = self.stdin_is_terminal and self.stdout_is_terminal
         neither = not self.stdin_is_terminal and not self.stdout_is_terminal

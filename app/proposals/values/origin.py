@@ -100,7 +100,7 @@ class Origin(FrozenModel):
         return _AGENTS.get(self.agent, self.label)
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """Return the whole origin in words, for a separate line."""
         match self.kind:
             case OriginKind.MODEL:

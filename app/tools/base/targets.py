@@ -99,13 +99,13 @@ _LOOKED_THROUGH = 50_000
 def resolve_path(workspace: Workspace, path: str) -> str:
     """Return the workspace path that the model means; raises ToolError for one that it must not touch."""
     with os_errors_as_tool_errors(path):
-        return workspace.locate(path)
+        return workspace.normalize_path(path)
 
 
 def resolve_real_path(workspace: Workspace, path: str | None) -> str:
     """Resolve a path and its links, as the start of a walk; the root for an empty path."""
     with os_errors_as_tool_errors(path or "."):
-        return workspace.resolve(workspace.locate(path or "."))
+        return workspace.resolve(workspace.normalize_path(path or "."))
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = 
     with os_errors_as_tool_errors(path):
         real = workspace.resolve(path)
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
-        if reason or not (twin := workspace.secret_twin(real)):
+        if reason or not (twin := workspace.find_secret_hard_link(real)):
             return reason
     reason = secret_reason(twin, content)
     return f"it is {twin} by another name, and {reason}" if reason else ""
@@ -201,7 +201,7 @@ def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]
     """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}
-    for known in [*sorted(added), *islice(workspace.files(), _LOOKED_THROUGH)]:
+    for known in [*sorted(added), *islice(workspace.walk_files(), _LOOKED_THROUGH)]:
         by_name.setdefault(PurePosixPath(known).name.casefold(), []).append(known)
     names = get_close_matches(wanted, by_name, 3, 0.75)
     return [known for name in names for known in by_name[name]][:5]

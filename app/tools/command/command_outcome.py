@@ -11,7 +11,7 @@ from app.proposals.text.file_warnings import format_size
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
-from app.sandbox.sandbox_mode import ChangedMeanwhile, WorkspaceWrites
+from app.sandbox.confinement import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
+from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed
-from app.sandbox.sandbox_mode import SandboxMode, SandboxRun
 from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
 from app.tools.command.command_outcome import handle_changes, stage_changes

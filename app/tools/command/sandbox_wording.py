@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode
+from app.sandbox.confinement import CommandPermissions, ProbeResult, SandboxMode
 
 if TYPE_CHECKING:
     from app.sandbox.process import ProcessResult

@@ -73,7 +73,7 @@ def list_overlay_files(context: ToolContext, under: str, ended: Callable[[], boo
     added = {path for path in added if under in (".", path) or path.startswith(f"{under}/")}
     with os_errors_as_tool_errors(under):
         nothing_there = bool(added) and context.workspace.kind(under) == "missing"
-        on_disk = iter(()) if nothing_there else context.workspace.files(under, ended)
+        on_disk = iter(()) if nothing_there else context.workspace.walk_files(under, ended)
     if not added and under in removed:
         raise ToolError(f"{under} does not exist any more: a staged edit deletes or renames it.")
     there = ((path, False) for path in on_disk if path not in removed and path not in added)

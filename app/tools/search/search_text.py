@@ -29,7 +29,7 @@ from app.tools.search.list_files import compile_path_matcher as glob_matcher
 from app.tools.search.list_files import list_overlay_files, run_with_time_limit
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.paths import FoundFile, WasLink
+from app.workspace.paths import FoundFile, LinkInPath
 from app.workspace.secrets import secret_path_reason
 
 Hit = tuple[int, int, str]
@@ -338,7 +338,7 @@ class FileSearch:
     def _read_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> _SearchedFile | None:
         try:
             file = read(path)
-        except WasLink:
+        except LinkInPath:
             # Another name of a file that is searched, or kept from the search, under its own.
             return None
         except (OSError, WorkspaceError):

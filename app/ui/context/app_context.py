@@ -45,7 +45,7 @@ class PushScreen(Protocol):
         ...
 
 
-class Leave(Protocol):
+class CloseApp(Protocol):
     """Closes the app after the user has agreed to lose unsaved text."""
 
     async def __call__(self) -> None:
@@ -59,7 +59,7 @@ class AppContext(NamedTuple):
     run: RunWork
     notify: Notify
     push_screen: PushScreen
-    leave: Leave
+    leave: CloseApp
 
 
 def open_link(app: App[object], href: str, tell: Notify) -> None:

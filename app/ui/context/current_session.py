@@ -49,7 +49,7 @@ class UpdateBuffer:
         if not self._told:
             self._tell_screen()
 
-    def take(self) -> "Iterator[Update]":
+    def take_updates(self) -> "Iterator[Update]":
         """Return the updates in order, merged, and no more than there is time for at once."""
         from app.agent.updates import merge_updates
 
@@ -105,7 +105,7 @@ class LeftSession:
     """How many proposals wait."""
     is_latest: bool = True
 
-    def compare_with_store(self, sessions: "SessionStore") -> "LeftSession":
+    def check_if_latest(self, sessions: "SessionStore") -> "LeftSession":
         """Return the session with whether it is the latest in the store. Blocks on the disk."""
         from app.storage.storage_errors import StorageError
 
@@ -157,7 +157,7 @@ class CurrentSession:
         await self.ready.wait()
         await self.asked.wait()
 
-    async def wait_for(self) -> "Session":
+    async def wait_for_session(self) -> "Session":
         """Return the open session once there is one; the user chooses a missing model. Raises NotConnected."""
         await self.wait_until_open()
         if self.current is None and self._choose is not None:

@@ -161,7 +161,7 @@ class ChatNavigation(Protocol):
         """Show a session; a new one for None."""
         ...
 
-    async def go_to(self, session: str, event: int) -> None:
+    async def go_to_event(self, session: str, event: int) -> None:
         """Show an event of a session, both given by their ids."""
         ...
 
@@ -347,7 +347,20 @@ class CommandRunner:
 
         found = await self._app_context.push_screen(SearchScreen(self._runtime.session_search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
-            await self._chat.go_to(found.session, found.event)
+            await self._chat.go_to_event(found.session, found.event)
+
+    async def open_asking_session(self) -> None:
+        """Open another session whose model waits for an answer, or say in which window it does."""
+        from app.runtime.model_connection import find_open_question
+
+        session = self._session.current
+        found = await asyncio.to_thread(find_open_question, self._runtime, session.id if session else "")
+        if found is None:
+            self._app_context.notify("Nothing needs you in this workspace.")
+        elif found.is_open:
+            self._app_context.notify(f"The model of “{found.title}” asks you something, in its own window.")
+        elif await self._may_leave(found.id):
+            await self._chat.open_session(await asyncio.to_thread(self._runtime.sessions.get, found.id))
 
     async def _rename(self, argument: str) -> None:
         if not argument:
@@ -523,7 +536,7 @@ class CommandRunner:
         await self._session.open_session.publish_proposal_changes()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
-        signed = "".join(f" {one.words}." for one in proposal.left_out)
+        signed = "".join(f" {one.description}." for one in proposal.left_out)
         self._app_context.notify(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
 
     async def _doctor(self, _: str) -> None:

@@ -68,11 +68,11 @@ class Connector:
         """Connect and open a session; ask the user for missing settings."""
         self._record = record
         try:
-            await self.choose()
+            await self.connect_or_choose()
         finally:
             self._session.asked.set()
 
-    async def choose(self) -> None:
+    async def connect_or_choose(self) -> None:
         """Connect with the present settings, or let the user choose; raises NotConnected.
 
         Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before

@@ -85,7 +85,7 @@ class AfterDecision:
         """Stay where the focus is: the user took back a decision, left the review, or the decision failed."""
         self._deciding = False
 
-    def settle(self) -> None:
+    def return_to_composer_if_done(self) -> None:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._session.current, self._review
         busy = session is not None and session.is_busy
@@ -140,7 +140,7 @@ class AfterDecision:
         # What was said to be under way has come, or waits for an answer now.
         waits = session.has_undelivered_feedback and session.question is not None
         self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
-        self.settle()
+        self.return_to_composer_if_done()
 
     async def _nothing_waits(self) -> bool:
         return not any(one.state.is_pending for one in await self._session.open_session.proposals())
@@ -227,7 +227,7 @@ class ReviewActions:
         except BaseException:
             self.after_decision.cancel()
             raise
-        self.after_decision.settle()
+        self.after_decision.return_to_composer_if_done()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
@@ -346,7 +346,7 @@ class ReviewActions:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
             await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
-        await self.external_diffs.look()
+        await self.external_diffs.find_program()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
@@ -374,7 +374,7 @@ class ReviewActions:
         parts = await asyncio.to_thread(
             lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
         )
-        self._review.take_parts(event.proposal_id, parts, event.whole)
+        self._review.select_split_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
 
     async def edit(self, event: review_messages.Edit) -> None:
@@ -504,7 +504,7 @@ class ReviewActions:
         self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
 
     def _key(self, action: str) -> str:
-        return self._review.key_of(action)
+        return self._review.key_of_action(action)
 
     def _say(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None

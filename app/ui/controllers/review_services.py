@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload
+from widgets.common.workbench_bars import ReadingStatus
 from widgets.review import review_messages
 from widgets.review.review import Review
 
@@ -211,17 +213,34 @@ class ReadingProgress:
         self._runtime = runtime
         self._saving = asyncio.Lock()
         self._is_due = False
+        self._pace = ReadingPace()
+
+    @property
+    def status(self) -> ReadingStatus:
+        """Return how much of what waits was read, and how long the rest takes where that is wanted."""
+        read, lines = self._review.state.read_lines
+        wanted = self._runtime.settings.reading.pace
+        return ReadingStatus(read, lines, self._pace.minutes(lines - read) if wanted else None)
 
     async def load(self) -> None:
-        """Load the lines that were seen elsewhere; raises StorageError."""
+        """Load the lines that were seen elsewhere, and the pace of earlier runs; raises StorageError."""
+        if self._runtime.settings.reading.pace and not self._pace.is_known:
+            kept = await asyncio.to_thread(self._runtime.sessions.setting, _PACE)
+            self._pace.restore(kept or "")
         self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading_store.seen_lines()))
 
-    async def save_soon(self) -> None:
-        """Save the seen lines at the next pause. Raises StorageError."""
-        if not self._is_due:
-            self._is_due = True
-            await asyncio.sleep(_PAUSE)
-            await self.flush()
+    async def save_soon(self) -> bool:
+        """Save the seen lines at the next pause, unless another call does; return whether it was this one.
+
+        Raises:
+            StorageError: they can't be saved.
+        """
+        if self._is_due:
+            return False
+        self._is_due = True
+        await asyncio.sleep(_PAUSE)
+        await self.flush()
+        return True
 
     async def flush(self) -> None:
         """Save the seen lines at once; raises StorageError."""
@@ -229,6 +248,9 @@ class ReadingProgress:
             self._is_due = False
             if new := self._review.state.looked_at.take_new():
                 await asyncio.to_thread(lambda: self._runtime.reading_store.add_seen(new))
+                if self._runtime.settings.reading.pace:
+                    self._pace.note(self._review.state.looked_at.lines_read, time.monotonic())
+                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored)
 
     async def close(self) -> None:
         """Save the seen lines; storage errors are ignored because the app is exiting."""
@@ -238,3 +260,49 @@ class ReadingProgress:
 
 _PAUSE = 0.3
 """Seconds without a change before it is written."""
+_PACE = "reading pace"
+_ABSENT = 60.0
+"""Seconds without anything new on screen after which nobody is reading."""
+_ENOUGH = 40
+"""Lines from which on a pace is known."""
+_REMEMBERED = 2_000
+"""Lines that make up the pace: older ones count for less."""
+
+
+class ReadingPace:
+    """How fast the user reads: a running average of lines that came on screen, without long pauses."""
+
+    def __init__(self) -> None:
+        self._seconds = self._lines = 0.0
+        self._last = (0, 0.0)
+        """The lines that were read and the time, in seconds, when that was noted last."""
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough was read to tell."""
+        return self._lines >= _ENOUGH
+
+    @property
+    def stored(self) -> str:
+        """Return it in the form that `restore` takes."""
+        return f"{self._seconds:.1f} {self._lines:.0f}"
+
+    def restore(self, stored: str) -> None:
+        """Take the pace of earlier runs; what can't be read counts for nothing."""
+        with contextlib.suppress(ValueError):
+            seconds, lines = map(float, stored.split())
+            if seconds > 0 and lines > 0:
+                self._seconds, self._lines = seconds, lines
+
+    def note(self, read: int, now: float) -> None:
+        """Record how many lines were read in all by now, in seconds."""
+        before, then = self._last
+        self._last = read, now
+        if then and read > before and now - then < _ABSENT:
+            self._seconds, self._lines = self._seconds + now - then, self._lines + read - before
+            if self._lines > _REMEMBERED:
+                self._seconds, self._lines = self._seconds / 2, self._lines / 2
+
+    def minutes(self, lines: int) -> float | None:
+        """Return how many minutes these lines take; None if too little is known."""
+        return lines * self._seconds / self._lines / 60 if self.is_known else None

@@ -59,7 +59,7 @@ class GateScreen(Dialog[tuple[str, int | None]]):
         options.focus()
 
     @on(OptionList.OptionSelected)
-    def pick(self, event: OptionList.OptionSelected) -> None:
+    def return_policy(self, event: OptionList.OptionSelected) -> None:
         """Hand the choice back."""
         event.stop()
         self.dismiss(self._choices[event.option_index])
@@ -111,10 +111,10 @@ class ThemeScreen(Dialog[str]):
         self.query_one(SearchList).set_choices(
             [_choice(theme, theme.name == self._before) for theme in themes], self._before
         )
-        self.say(f"{len(themes)} themes")
+        self.show_status(f"{len(themes)} themes")
 
     @on(SearchList.Highlighted)
-    def choose(self, event: SearchList.Highlighted) -> None:
+    def preview_theme(self, event: SearchList.Highlighted) -> None:
         """Try it on, unless the cursor goes on."""
         if event.choice is not None and self._before:
             self._try_on(event.choice.key)
@@ -129,7 +129,7 @@ class ThemeScreen(Dialog[str]):
         self.query_one("#theme-sample", Static).update(_SAMPLE)
 
     @on(SearchList.Picked)
-    def keep(self, event: SearchList.Picked) -> None:
+    def save_theme(self, event: SearchList.Picked) -> None:
         """Keep it."""
         if event.choice is not None:
             self.dismiss(event.choice.key)

@@ -154,14 +154,14 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         """The widgets between title and keys."""
         return ()
 
-    def say(self, text: str) -> None:
+    def show_status(self, text: str) -> None:
         """Show a short text in the frame, at the bottom right: a count, or progress."""
         said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
     @on(events.Mount)
     def _await_picture(self) -> None:
-        self.call_after_refresh(self._sight.gain)
+        self.call_after_refresh(self._sight.mark_painted)
 
     def on_key(self, event: events.Key) -> None:
         """Ignore a key that came before the dialog was on the screen, and letters of a pasted text, unless a field
@@ -174,10 +174,10 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         is_text = (
             isinstance(event, JoinedKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
         )
-        if is_text or not self._sight.had(event.time):
+        if is_text or not self._sight.was_on_screen_at(event.time):
             event.stop()
             event.prevent_default()
-            self.say(TOGETHER if is_text else "A key came before this was on the screen. Press it again.")
+            self.show_status(TOGETHER if is_text else "A key came before this was on the screen. Press it again.")
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame leaves, as Escape does."""
@@ -301,20 +301,20 @@ class ValuesDialog(Dialog[None]):
     def on_mount(self) -> None:
         self.draw()
         self.query_one(OptionList).focus()
-        self.say("saved at once")
-        self.tell(f"Saved in {display_path(self._runtime.dirs.config_file)}")
+        self.show_status("saved at once")
+        self.show_message(f"Saved in {display_path(self._runtime.dirs.config_file)}")
 
     def on_resize(self) -> None:
         """Fit the columns to the width."""
         self.draw()
 
     @property
-    def narrow(self) -> bool:
+    def is_narrow(self) -> bool:
         """Return whether there is no room for words beside a value; they are shown below then."""
         return self.app.size.width < WIDTH_WITH_HELP
 
     @property
-    def writing(self) -> bool:
+    def is_writing(self) -> bool:
         """Whether the field is open."""
         return self.query_one("#setting-field", Input).display
 
@@ -325,7 +325,7 @@ class ValuesDialog(Dialog[None]):
         field.placeholder = placeholder
         field.display = True
         field.focus()
-        self.tell(keys)
+        self.show_message(keys)
 
     def close_field(self) -> None:
         """Back to the list."""
@@ -334,13 +334,13 @@ class ValuesDialog(Dialog[None]):
 
     def action_leave(self) -> None:
         """Close the field, or the screen."""
-        if self.writing:
+        if self.is_writing:
             self.close_field()
-            self.tell("Nothing was changed.")
+            self.show_message("Nothing was changed.")
         else:
             self.dismiss(None)
 
-    def tell(self, text: str, *, problem: bool = False) -> None:
+    def show_message(self, text: str, *, problem: bool = False) -> None:
         """Show a result or a hint."""
         state = self.query_one("#setting-state", Static)
         state.set_class(problem, "warning")

@@ -107,15 +107,15 @@ class EditScreen(Dialog[bool]):
     def _tell_place(self) -> None:
         """Show the cursor's position, and whether there is anything to save."""
         mode = self.query_one(CodeEditor).mode
-        self.say(f"{f'{mode} · ' if mode else ''}{self.place_words()}")
+        self.show_status(f"{f'{mode} · ' if mode else ''}{self.position_text()}")
 
-    def place_words(self) -> str:
+    def position_text(self) -> str:
         """The words for the frame, after the mode of vim's keys."""
         row, column = self.query_one(CodeEditor).cursor_location
-        return f"{'changed, not saved · ' if self.changed else ''}line {row + 1}, column {column + 1}"
+        return f"{'changed, not saved · ' if self.has_changes else ''}line {row + 1}, column {column + 1}"
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the text is another than the proposed one."""
         return self.query_one(CodeEditor).source != self._text
 
@@ -125,7 +125,7 @@ class EditScreen(Dialog[bool]):
         from app.proposals.values.proposal_errors import ProposalError
         from app.storage.storage_errors import StorageError
 
-        if not self.changed:
+        if not self.has_changes:
             self.dismiss(False)
             return
         try:
@@ -155,7 +155,7 @@ class EditScreen(Dialog[bool]):
         """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""
         if self.query_one(CodeEditor).take_escape():
             return
-        if not self.changed:
+        if not self.has_changes:
             self.dismiss(False)
             return
 
@@ -257,11 +257,11 @@ class ResolveScreen(EditScreen):
         self.call_after_refresh(self._show_first)
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the user has chosen or written anything."""
-        return self._side is not None or self._unsaved is not None or super().changed
+        return self._side is not None or self._unsaved is not None or super().has_changes
 
-    def place_words(self) -> str:
+    def position_text(self) -> str:
         """Return how many conflicts are open."""
         if self._conflict.whole:
             labels = self._conflict.labels
@@ -282,10 +282,10 @@ class ResolveScreen(EditScreen):
         side = ConflictSide(name)
         if not self._conflict.whole:
             if not self._area.choose(side):
-                self.say("no conflict left")
+                self.show_status("no conflict left")
             return
         if side is ConflictSide.BOTH:
-            self.say("not both: one side is taken as a whole")
+            self.show_status("not both: one side is taken as a whole")
             return
         self._side = side
         (region,) = self._conflict.regions
@@ -308,7 +308,7 @@ class ResolveScreen(EditScreen):
     def action_type(self) -> None:
         """Let keys type into the text."""
         if self._conflict.whole:
-            self.say("take one side; once saved, it can be edited")
+            self.show_status("take one side; once saved, it can be edited")
             return
         self._notice()
         self._set_typing(types=True)
@@ -324,7 +324,7 @@ class ResolveScreen(EditScreen):
     async def action_external(self) -> None:
         """Go on in the user's own editor, which shows the markers."""
         if self._conflict.whole:
-            self.say("take one side; once saved, it can be edited")
+            self.show_status("take one side; once saved, it can be edited")
         else:
             await self.edit_outside()
 

@@ -239,17 +239,17 @@ class ModelSettingsScreen(ValuesDialog):
         return ROWS[self.query_one(OptionList).highlighted or 0]
 
     @on(OptionList.OptionHighlighted)
-    def explain(self, event: OptionList.OptionHighlighted) -> None:
+    def show_explanation(self, event: OptionList.OptionHighlighted) -> None:
         """Explain the setting under the cursor."""
         event.stop()
         row = self._row
         # The list drawn anew tells of the same row again, which would hide what came of a change.
         if row is not self._explained and self.query_one(OptionList).has_focus:
             self._explained = row
-            self.tell(f"{row.title}: {row.help}")
+            self.show_message(f"{row.title}: {row.help}")
 
     @on(OptionList.OptionSelected)
-    def open(self, event: OptionList.OptionSelected) -> None:
+    def open_setting(self, event: OptionList.OptionSelected) -> None:
         """Change the setting under the cursor."""
         event.stop()
         row, fact = self._row, self._facts[self._row.path]
@@ -265,7 +265,7 @@ class ModelSettingsScreen(ValuesDialog):
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if self.writing or row.kind != "choice":
+        if self.is_writing or row.kind != "choice":
             return
         value = self._facts[row.path].value
         at = row.choices.index(value) + step if value in row.choices else (0 if step > 0 else -1)
@@ -273,35 +273,37 @@ class ModelSettingsScreen(ValuesDialog):
 
     def action_take_back(self) -> None:
         """Remove the model's own setting."""
-        if self.writing:
+        if self.is_writing:
             return
         row, fact = self._row, self._facts[self._row.path]
         if fact.own is None:
-            self.tell(f"{row.title}: not set for this model.", problem=True)
+            self.show_message(f"{row.title}: not set for this model.", problem=True)
         else:
             self._change(row, None)
 
     @on(Input.Submitted, "#setting-field")
-    def take(self, event: Input.Submitted) -> None:
+    def save_value(self, event: Input.Submitted) -> None:
         """Save the entered value."""
         event.stop()
         row, text = self._row, event.value.strip()
         try:
             value = _read(row, text) if text else None
         except ValueError as error:
-            self.tell(str(error), problem=True)
+            self.show_message(str(error), problem=True)
             return
         if self._change(row, value):
             self.close_field()
 
     def _change(self, row: ModelSettingRow, value: Any) -> bool:
         if is_pattern(self._model.id):
-            self.tell("In the name of a table * and ? stand for other letters: set it for all models.", problem=True)
+            self.show_message(
+                "In the name of a table * and ? stand for other letters: set it for all models.", problem=True
+            )
             return False
         try:
             self._preferences.save_for_model(self._model.id, row.path, value)
         except ConfigError as error:
-            self.tell(str(error), problem=True)
+            self.show_message(str(error), problem=True)
             return False
         self.draw()
         settings = self._preferences.settings
@@ -309,9 +311,9 @@ class ModelSettingsScreen(ValuesDialog):
             self._renew(settings)
         fact = self._facts[row.path]
         if value is None:
-            self.tell(f"{row.title}: no longer set for this model. Saved.")
+            self.show_message(f"{row.title}: no longer set for this model. Saved.")
         else:
-            self.tell(f"{row.title}: {_shown(fact.value)}. Saved.")
+            self.show_message(f"{row.title}: {_shown(fact.value)}. Saved.")
         return True
 
 

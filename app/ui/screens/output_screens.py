@@ -175,7 +175,7 @@ class ExternalDiffScreen(Dialog[None]):
     async def _load(self) -> None:
         view, path = self.query_one(TextView), self._paths[self._at]
         place = f"{path} · file {self._at + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
-        self.say(f"{place} …")
+        self.show_status(f"{place} …")
         printed = await self._run(path, max(20, view.size.width - 3))
         lines = await asyncio.to_thread(parse_coloured_text, printed.output)
         if not printed.output.strip():
@@ -183,7 +183,7 @@ class ExternalDiffScreen(Dialog[None]):
         if printed.problem:
             lines = [TextLine(((printed.problem, ""),), mark="important"), *lines]
         view.set_lines(lines)
-        self.say(place)
+        self.show_status(place)
 
     def action_file(self, by: int) -> None:
         """The next file, or the one before."""
@@ -197,7 +197,7 @@ class ExternalDiffScreen(Dialog[None]):
         """Go to the next line that matches, or to the one before."""
         found, of = self.query_one(TextView).go_to_match(by)
         if self.query_one(TextView).query_text:
-            self.say(f"match {found} of {of}" if of else "no match")
+            self.show_status(f"match {found} of {of}" if of else "no match")
 
     @on(SearchBar.Typed)
     def _look_for(self, event: SearchBar.Typed) -> None:
@@ -227,7 +227,7 @@ class ExternalDiffs:
         self._app_context = app_context
         self._looked = False
 
-    async def look(self) -> None:
+    async def find_program(self) -> None:
         """Find out once whether there is a program, so that its key is offered."""
         if not self._looked:
             await self._find()

@@ -18,12 +18,12 @@ from app.conversation.payload.token_count import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
-from app.llm.values.types import Endpoint
+from app.llm.values.requests_and_updates import Endpoint
 from app.prompts.skills import Skill, Skills
 from app.runtime.model_connection import LearnedProfiles
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from app.tools.command.sandbox_wording import describe_sandbox
@@ -130,7 +130,7 @@ class DoctorScreen(Dialog[bool]):
                 Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
             )
         self._draw(busy=False)
-        self.say(f"{time.monotonic() - begun:.1f} s")
+        self.show_status(f"{time.monotonic() - begun:.1f} s")
 
     def _draw(self, *, busy: bool) -> None:
         rows: list[Content] = []
@@ -227,7 +227,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         except GitFailed as error:
             summary.update(Content.styled(escape_unsafe(str(error), keep=""), "$text-error"))
             return
-        style = "bold $text-success" if verified.is_covered else "bold $text-error"
+        style = "bold $text-success" if verified.covered else "bold $text-error"
         summary.update(Content.styled(escape_unsafe(verified.summary, keep=""), style))
         rows = [row for commit in verified.commits for row in _commit_rows(commit)]
         self.query_one("#verify-commits", Static).update(Content("\n").join(rows))
@@ -236,13 +236,13 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
     def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
         folder = folder_in_repository(self._root)
         lead = f"{folder}/" if folder else ""
-        paths = {file.path for commit in verified.commits for file in commit.files if not file.is_covered}
+        paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
         here = sorted(path.removeprefix(lead) for path in paths if path.startswith(lead))
         return UnreviewedFiles(verified.base, here) if here and verified.base else None
 
 
 def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
-    mark, style = ("✓", "$text-success") if commit.is_covered else ("✗", "$text-error")
+    mark, style = ("✓", "$text-success") if commit.covered else ("✗", "$text-error")
     exempt = f"  {commit.exempt}" if commit.exempt else ""
     yield Content.assemble(
         (f"{mark} ", style),
@@ -251,8 +251,8 @@ def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
         (exempt, _QUIET),
     )
     for file in commit.files:
-        sign, style = ("✓", "$text-success") if file.is_covered else ("✗", "$text-error")
-        words = describe_signers(file.reviews) if file.is_covered else f"{file.problem} not reviewed"
+        sign, style = ("✓", "$text-success") if file.covered else ("✗", "$text-error")
+        words = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
         yield Content.assemble(
             (f"  {sign} ", style),
             escape_unsafe(file.path, keep=""),

@@ -86,12 +86,12 @@ class SignInScreen(Dialog[bool]):
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
-        self.say("One moment." if self._invitation.take(event.value) else _WRONG)
+        self.show_status("One moment." if self._invitation.take(event.value) else _WRONG)
 
     def action_copy(self) -> None:
         """Copy the address, also to the clipboard of another machine, where the terminal does that."""
         self.app.copy_to_clipboard(self._invitation.address)
-        self.say("Copied.")
+        self.show_status("Copied.")
 
 
 def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
@@ -167,7 +167,7 @@ class ServersScreen(PreviewDialog[None]):
         self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
         ready = [each for each in self._all if each.state is ServerState.READY]
         tools = sum(len(each.tools) for each in ready)
-        self.say(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
+        self.show_status(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
         self._look()
 
     @on(SearchList.Highlighted)
@@ -192,7 +192,7 @@ class ServersScreen(PreviewDialog[None]):
             try:
                 await servers.set_switch(server, on=not servers.is_switched_on(server))
             except StorageError as error:
-                self.say(str(error))
+                self.show_status(str(error))
 
     @work(group="switch", exit_on_error=False, description="restart an MCP server")
     async def action_restart(self) -> None:
@@ -205,7 +205,7 @@ class ServersScreen(PreviewDialog[None]):
         """Sign in to the one under the cursor, in the browser."""
         server = self._chosen
         if server is None or not server.definition.is_remote:
-            self.say("This server needs no sign-in.")
+            self.show_status("This server needs no sign-in.")
             return
 
         worker = get_current_worker()
@@ -224,7 +224,7 @@ class ServersScreen(PreviewDialog[None]):
             server.log.add_note(f"not signed in: {error}")
             self._log = True
             self._look()
-            self.say("You are not signed in.")
+            self.show_status("You are not signed in.")
         finally:
             for dialog in shown:
                 if dialog.is_current:

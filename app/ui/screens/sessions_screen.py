@@ -72,11 +72,11 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         self.query_one(SearchList).set_choices(
             [_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
-        self.say(plural(len(records), "session") if records else "")
+        self.show_status(plural(len(records), "session") if records else "")
         self.query_one("#preview").display = bool(records)
 
     @on(SearchList.Highlighted)
-    def look(self, event: SearchList.Highlighted) -> None:
+    def preview_session(self, event: SearchList.Highlighted) -> None:
         """Show how the conversation went on last."""
         record = self._records.get(event.choice.key) if event.choice else None
         if record is None:
@@ -96,7 +96,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         self.show_preview(preview_lines(record, events), end=True)
 
     @on(SearchList.Picked)
-    def pick(self, event: SearchList.Picked) -> None:
+    def open_session(self, event: SearchList.Picked) -> None:
         """Open it."""
         if event.choice is not None and (record := self._records.get(event.choice.key)) is not None:
             self.dismiss(record)
@@ -105,7 +105,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         """Delete the session under the cursor, after a question."""
         choice = self.query_one(SearchList).highlighted
         if choice is not None and choice.key == self._current:
-            self.say("this one is open")
+            self.show_status("this one is open")
         elif choice is not None:
             self._delete(self._records[choice.key])
 
@@ -168,7 +168,7 @@ class TitleScreen(Dialog[str]):
         yield Input(self._title, select_on_focus=False)
 
     @on(Input.Submitted)
-    def keep(self, event: Input.Submitted) -> None:
+    def save_title(self, event: Input.Submitted) -> None:
         """Save the title; an empty one removes it."""
         event.stop()
         self.dismiss(event.value.strip())
@@ -297,11 +297,11 @@ class SearchScreen(PreviewDialog[SearchHit]):
             found = await asyncio.to_thread(self._search.find, words)
         except StorageError as error:
             self._show(words, [], problem=str(error))
-            self.say("")
+            self.show_status("")
             return
         self._show(words, found)
         more = "+" if len(found) == MAX_HITS else ""
-        self.say(f"{len(found)}{more} {'place' if len(found) == 1 else 'places'}" if words.strip() else "")
+        self.show_status(f"{len(found)}{more} {'place' if len(found) == 1 else 'places'}" if words.strip() else "")
 
     def _show(self, words: str, found: Sequence[SearchHit], *, problem: str = "") -> None:
         self._words, self._found = words, {str(one.event): one for one in found}
@@ -311,13 +311,13 @@ class SearchScreen(PreviewDialog[SearchHit]):
         self.query_one(SearchList).set_choices(choices, problem=problem)
 
     @on(SearchList.Highlighted)
-    def look(self, event: SearchList.Highlighted) -> None:
+    def preview_hit(self, event: SearchList.Highlighted) -> None:
         """Show the selected event."""
         if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
             self.show_preview(_hit_preview(found, self._words))
 
     @on(SearchList.Picked)
-    def pick(self, event: SearchList.Picked) -> None:
+    def return_hit(self, event: SearchList.Picked) -> None:
         """Go there."""
         if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
             self.dismiss(found)

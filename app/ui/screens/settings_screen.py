@@ -59,10 +59,10 @@ class AllowedCommandsScreen(Dialog[None]):
         try:
             texts = await asyncio.to_thread(self._store.forms)
         except StorageError as error:
-            self.say(str(error))
+            self.show_status(str(error))
             return
         self.query_one(SearchList).set_choices([_choice(text) for text in texts])
-        self.say(f"{len(texts)} allowed" if texts else "")
+        self.show_status(f"{len(texts)} allowed" if texts else "")
 
     def action_revoke(self) -> None:
         """Ask again from now on, in every window."""
@@ -74,7 +74,7 @@ class AllowedCommandsScreen(Dialog[None]):
         try:
             await asyncio.to_thread(self._store.remove, form)
         except StorageError as error:
-            self.say(str(error))
+            self.show_status(str(error))
             return
         self._load()
 
@@ -213,7 +213,7 @@ class SettingsScreen(ValuesDialog):
 
     def _line(self, row: SettingRow) -> Content:
         if row.kind == "commands":
-            help_beside = "" if self.narrow else row.help
+            help_beside = "" if self.is_narrow else row.help
             return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
         value = getattr(self._preferences.settings, row.key)
         origin = self._runtime.setting_origin(row.key)
@@ -223,16 +223,16 @@ class SettingsScreen(ValuesDialog):
             (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
             (f"from {origin}", "$text-warning")
             if elsewhere
-            else ("" if self.narrow else row.help, "$foreground 65%"),
+            else ("" if self.is_narrow else row.help, "$foreground 65%"),
         )
 
     @on(OptionList.OptionHighlighted)
-    def explain(self, event: OptionList.OptionHighlighted) -> None:
+    def show_explanation(self, event: OptionList.OptionHighlighted) -> None:
         """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
-        if self.narrow and row is not None and not self.writing and self.query_one(OptionList).has_focus:
-            self.tell(f"{row.title}: {row.help}")
+        if self.is_narrow and row is not None and not self.is_writing and self.query_one(OptionList).has_focus:
+            self.show_message(f"{row.title}: {row.help}")
 
     @property
     def _row(self) -> SettingRow | None:
@@ -240,7 +240,7 @@ class SettingsScreen(ValuesDialog):
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
     @on(OptionList.OptionSelected)
-    def open(self, event: OptionList.OptionSelected) -> None:
+    def open_setting(self, event: OptionList.OptionSelected) -> None:
         """Change the setting under the cursor."""
         event.stop()
         row = self._row
@@ -261,7 +261,7 @@ class SettingsScreen(ValuesDialog):
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if row is None or row.kind == "commands" or self.writing:
+        if row is None or row.kind == "commands" or self.is_writing:
             return
         value = getattr(self._preferences.settings, row.key)
         if row.kind == "switch":
@@ -278,14 +278,14 @@ class SettingsScreen(ValuesDialog):
         self.open_field("" if value is None else str(value), f"{row.title}: {row.help}", keys)
 
     @on(Input.Submitted, "#setting-field")
-    def take(self, event: Input.Submitted) -> None:
+    def save_value(self, event: Input.Submitted) -> None:
         """Save the entered value."""
         event.stop()
         row, text = self._writing, event.value.strip()
         value: Any = text or None
         if row.kind == "number" and text:
             if not (text.isascii() and text.isdigit()):
-                self.tell(f"{row.title} takes a number.", problem=True)
+                self.show_message(f"{row.title} takes a number.", problem=True)
                 return
             value = int(text)
         if self._change(row, value):
@@ -297,16 +297,16 @@ class SettingsScreen(ValuesDialog):
             self._preferences.save(**{row.key: value})
             self._preferences.apply_changes(**{row.key: checked})
         except ConfigError as error:
-            self.tell(str(error), problem=True)
+            self.show_message(str(error), problem=True)
             return False
         self.draw()
         overridden = self._runtime.setting_origin(row.key)
         if overridden not in ("", "config.toml"):
-            self.tell(f"Saved and in use now; at the next start {overridden} overrides it again.")
+            self.show_message(f"Saved and in use now; at the next start {overridden} overrides it again.")
         elif getattr(self._preferences.settings.with_model_tables, row.key) != checked:
-            self.tell("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
+            self.show_message("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
         else:
-            self.tell(f"{row.title}: {_shown(row, checked)}. Saved.")
+            self.show_message(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
             self._work(partial(self._connector.switch_to, self._preferences.settings))
         return True

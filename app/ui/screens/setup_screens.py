@@ -97,7 +97,7 @@ class ModelScreen(Dialog[str]):
         names = sorted(self._listed, key=str.casefold)
         took = time.monotonic() - begun
         state.update(Content(escape_unsafe(self._address, keep="")))
-        self.say(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
+        self.show_status(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
         choices = [
             Choice(
                 name,
@@ -111,12 +111,12 @@ class ModelScreen(Dialog[str]):
         self.query_one(SearchList).set_choices(choices, self._current)
 
     @on(SearchList.Picked)
-    def pick(self, event: SearchList.Picked) -> None:
+    def return_model(self, event: SearchList.Picked) -> None:
         """Take it."""
         name = event.choice.key if event.choice is not None else event.text
         if event.choice is None and len(name.split()) > 1:
             # Words that were meant for the model, typed before this came up.
-            self.say("a name that is not listed has no spaces")
+            self.show_status("a name that is not listed has no spaces")
         elif name:
             self.dismiss(name)
 
@@ -126,7 +126,7 @@ class ModelScreen(Dialog[str]):
         if name := choices.highlighted.key if choices.highlighted is not None else choices.typed_text:
             self.app.push_screen(self._settings_of(self._listed.get(name) or ListedModel(name)))
         else:
-            self.say("write the name of a model first")
+            self.show_status("write the name of a model first")
 
 
 Changes = dict[str, str | SecretStr]
@@ -220,7 +220,7 @@ class EndpointScreen(Dialog[bool]):
             self._say(f"Requests go to {host_and_port(find_base_url(self._settings.model_copy(update=changes)))}.")
 
     @on(Input.Submitted)
-    def keep(self) -> None:
+    def save_endpoint(self) -> None:
         """Save what was entered."""
         changes = self._changes
         if fault := self._fault(changes):
@@ -304,7 +304,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         """Ask the usual ports of this machine."""
         from app.llm import endpoint_doctor
 
-        self.say("looking for models on this machine …")
+        self.show_status("looking for models on this machine …")
         self._servers = await endpoint_doctor.find_local_servers(endpoint_doctor.USUAL_PORTS)
         found = [(server, model) for server in self._servers for model in server.models]
         before = await asyncio.to_thread(self._before, found)
@@ -314,7 +314,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._choices = [*((server.base_url, model) for server, model in found), WRITTEN, DEMO]
         options.highlighted = before if found else self._choices.index(DEMO)
         count = len(found)
-        self.say(
+        self.show_status(
             f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
         )
 
@@ -324,7 +324,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         return next((number for number, before in enumerate(picked) if before), 0)
 
     @on(OptionList.OptionSelected)
-    def pick(self, event: OptionList.OptionSelected) -> None:
+    def return_choice(self, event: OptionList.OptionSelected) -> None:
         """Hand the choice back."""
         event.stop()
         self.dismiss(self._choices[event.option_index])

@@ -24,7 +24,7 @@ from widgets.common.key_hints import KeyHint
 
 
 @dataclass(frozen=True, slots=True)
-class TrustSubject:
+class TrustRequest:
     """The configuration of a workspace as it was read; trust is given to exactly these bytes."""
 
     runtime: OpenWorkspace
@@ -52,7 +52,7 @@ class TrustSubject:
         return [(content, name) for content, name in parts if content]
 
 
-def read_trust_subject(runtime: OpenWorkspace) -> TrustSubject:
+def read_trust_subject(runtime: OpenWorkspace) -> TrustRequest:
     """Read the workspace's configuration. Blocks on the disk."""
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
@@ -61,9 +61,9 @@ def read_trust_subject(runtime: OpenWorkspace) -> TrustSubject:
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
         trusted, servers = trust.is_trusted(content, store), tuple(find_server_files(runtime.workspace, store))
-        return TrustSubject(runtime, content, trusted, "", values, commands, commands_trusted, servers)
+        return TrustRequest(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
-        return TrustSubject(runtime, problem=str(error))
+        return TrustRequest(runtime, problem=str(error))
 
 
 class TrustScreen(Dialog[bool]):
@@ -90,7 +90,7 @@ class TrustScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, examined: TrustSubject) -> None:
+    def __init__(self, examined: TrustRequest) -> None:
         super().__init__(classes="-small")
         self._examined = examined
 
@@ -126,24 +126,24 @@ class TrustScreen(Dialog[bool]):
         """Trust the bytes that are shown."""
         found = self._examined
         if not found.all_trusted and not found.problem:
-            self._keep(trust.trust)
+            self._keep(trust.store_trust)
 
     def action_distrust(self) -> None:
         """Trust it no more."""
         if self._examined.all_trusted:
-            self._keep(lambda content, store, name: trust.distrust(store, name))
+            self._keep(lambda content, store, name: trust.forget_trust(store, name))
 
     def _keep(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
         try:
             for content, name in self._examined.parts:
                 change(content, self._examined.runtime.sessions, name)
         except StorageError as error:
-            self.say(str(error))
+            self.show_status(str(error))
             return
         self.dismiss(True)
 
 
-def describe_effects(found: TrustSubject) -> Content:
+def describe_effects(found: TrustRequest) -> Content:
     """Return the settings in force, those that trust would add, and those that no workspace may set."""
     never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
     free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
@@ -166,7 +166,7 @@ def describe_effects(found: TrustSubject) -> Content:
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
 
 
-def _texts(found: TrustSubject) -> list[tuple[str, str]]:
+def _texts(found: TrustRequest) -> list[tuple[str, str]]:
     """Path and text of each file."""
     configuration = [(trust.FILE_NAME, found.content.decode("utf-8", "replace"))] if found.content else []
     servers = [(each.name, each.content.decode("utf-8", "replace")) for each in found.servers]

@@ -61,7 +61,7 @@ class WireScreen(Dialog[None]):
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
-        self.say(f"{len(lines)} lines")
+        self.show_status(f"{len(lines)} lines")
 
     def action_next_system(self) -> None:
         """Go to the next message of the program; after the last, to the first."""
@@ -104,7 +104,7 @@ def decision_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
     lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
     for move in moves:
         when = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
-        lines.append(TextLine(((f"{when}  ", "quiet"), (escape_unsafe(move.words, keep=""), "string"))))
+        lines.append(TextLine(((f"{when}  ", "quiet"), (escape_unsafe(move.description, keep=""), "string"))))
     return lines
 
 

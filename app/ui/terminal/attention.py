@@ -26,7 +26,7 @@ _SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
 """Escape sequences of keys without a character."""
 
 
-def keys_of(lines: str) -> Iterator[events.Key]:
+def make_key_events(lines: str) -> Iterator[events.Key]:
     """Yield a key event for each letter, and Enter at the end of each line."""
     for letter in _SEQUENCE.sub("", lines):
         if letter == "\n":
@@ -53,7 +53,7 @@ def desktop_notification(title: str, text: str) -> str:
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
 
-def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
+def attention_sequence(kind: str, text: str, environment: Mapping[str, str]) -> str:
     """Return the bytes of a `bell` or `desktop` notification for the terminal of this environment."""
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
@@ -62,6 +62,27 @@ def call_for(kind: str, text: str, environment: Mapping[str, str]) -> str:
     if "TMUX" in environment:
         return "\a\x1bPtmux;" + notification.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     return notification
+
+
+_SAVE_TITLE = "\x1b[22;2t"
+_RESTORE_TITLE = "\x1b[23;2t"
+"""XTPUSHTITLE and XTPOPTITLE (https://invisible-island.net/xterm/ctlseqs/ctlseqs.html)."""
+
+
+def window_title(needed: int, folder: str) -> str:
+    """Return the title of the terminal's window: `signoff (3) - folder`.
+
+    Args:
+        needed: How many things wait for the user.
+        folder: The name of the workspace's folder.
+    """
+    count = f" ({needed})" if needed else ""
+    return f"signoff{count} - {_plain(folder)}"
+
+
+def _shows_titles(environment: Mapping[str, str]) -> bool:
+    """Return whether the terminal takes a title; consoles print what they do not know, and screen has none."""
+    return environment.get("TERM", "") not in ("", "dumb", "linux", "unknown") and "STY" not in environment
 
 
 def _plain(text: str) -> str:
@@ -73,11 +94,13 @@ class Attention:
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._has_titles = _shows_titles(environment)
+        self._title = ""
         self._driver: Driver | None = None
         self.paused = False
         """While another program has the terminal."""
 
-    def listen_in(self, base: type["Driver"]) -> type["Driver"]:
+    def wrap_driver(self, base: type["Driver"]) -> type["Driver"]:
         """The same driver, known to this object once it runs."""
         attention = self
 
@@ -87,13 +110,18 @@ class Attention:
             def start_application_mode(self) -> None:
                 # To what it finds here Textual goes back, for an editor too.
                 restore_terminal()
-                for key in keys_of(take_typed_lines()):
+                for key in make_key_events(take_typed_lines()):
                     self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self
+                if attention._has_titles:
+                    self.write(_SAVE_TITLE)
+                    attention._write_title()
 
             def stop_application_mode(self) -> None:
                 attention._driver = None
+                if attention._has_titles:
+                    self.write(_RESTORE_TITLE)
                 super().stop_application_mode()
 
         return NotedDriver
@@ -112,5 +140,16 @@ class Attention:
         """
         if self._driver is None or self.paused or kind == "off":
             return
-        self._driver.write(call_for(kind, text, self._environment))
+        self._driver.write(attention_sequence(kind, text, self._environment))
         self._driver.flush()
+
+    def set_title(self, title: str) -> None:
+        """Set the title of the terminal's window; that of before comes back at the end."""
+        if title != self._title:
+            self._title = title
+            self._write_title()
+
+    def _write_title(self) -> None:
+        if self._driver is not None and self._title and self._has_titles:
+            self._driver.write(f"\x1b]2;{self._title}\a")
+            self._driver.flush()

@@ -21,7 +21,7 @@ from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import Attention
 from app.ui.themes.first_theme import fitting_theme
 from widgets.common.input_order import OrderedApp, mark_joined_keys
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
 
@@ -70,7 +70,7 @@ def nearest_palette_colour(red: int, green: int, blue: int) -> int:
     return min(_palette(), key=distance)
 
 
-def with_tints(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
+def add_tints(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
     """The variables of a theme for a terminal of 256 colours.
 
     A background that is only just tinted would become a grey by `nearest`, and say nothing any more: those of changed
@@ -184,20 +184,20 @@ class FittedApp(OrderedApp):
         """The platform's driver, which marks keys of one read, and through which attention is called for."""
         driver = super().get_driver_class()
         _join_reads(driver)
-        return self.attention.listen_in(driver)
+        return self.attention.wrap_driver(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Defaults of the variables that our own style sheets use, mixed from the theme."""
         theme = self.get_theme(self.theme)
-        return diff_variable_defaults(theme) if theme is not None else {}
+        return make_diff_variable_defaults(theme) if theme is not None else {}
 
     def get_css_variables(self) -> dict[str, str]:
         """The theme's variables, fitted to a terminal of 256 colours."""
         variables = super().get_css_variables()
         if self._has_palette:
-            from app.ui.terminal.fitted_app import with_tints
+            from app.ui.terminal.fitted_app import add_tints
 
-            variables = self.theme_variables = with_tints(variables, self.current_theme)
+            variables = self.theme_variables = add_tints(variables, self.current_theme)
         return variables
 
     @property

@@ -15,6 +15,7 @@ import gc
 import sys
 import time
 from functools import cache
+from operator import attrgetter
 from typing import Any, ClassVar
 
 _THRESHOLDS = (2_000, 3, 1_000_000)
@@ -31,17 +32,25 @@ _OVERDUE = 100
 """The number from which on a full collection runs even while the app is busy: a model may write for an hour."""
 _MANY = 25_000
 """Objects that have survived a full collection from which on they are frozen."""
+_CACHES = (
+    ("rich.cells", "cached_cell_len"),
+    ("textual.strip", "Strip.render_ansi"),
+    ("textual.filter", "ANSIToTruecolor.truecolor_style"),
+    ("textual.geometry", "Region.overlaps"),
+)
+"""Caches of Rich and Textual, by module and name, that keep results for thousands of texts, styles and regions. A
+line of the status bar, the style of a link, a row that was scrolled by: most are never asked for again."""
 _ARENA_MAX = -8
 _LOOSE = 2 * 1024 * 1024
 """Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
 
 
-def pause() -> None:
-    """Collect nothing until `go_on`."""
+def pause_collection() -> None:
+    """Collect nothing until `resume_collection`."""
     gc.disable()
 
 
-def go_on() -> None:
+def resume_collection() -> None:
     """Collect again if it was paused, without ever looking at present objects again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 
@@ -101,13 +110,11 @@ def _young_collections() -> int:
 
 
 def _collect() -> None:
-    """Collect all garbage among objects that are not frozen; freeze the survivors if they are many.
-
-    Rich keeps the widths of the last 4,096 texts that were measured, with the texts. Most are lines of the status bar
-    that differ by one figure, and are never measured again: 12 kB a turn. They are dropped, too.
-    """
-    if (cells := sys.modules.get("rich.cells")) is not None:
-        cells.cached_cell_len.cache_clear()
+    """Drop what libraries have cached, collect all garbage among objects that are not frozen, and freeze the
+    survivors if they are many."""
+    for module, name in _CACHES:
+        if module in sys.modules:
+            attrgetter(name)(sys.modules[module]).cache_clear()
     gc.collect()
     if len(gc.get_objects(generation=2)) > _MANY:
         gc.freeze()

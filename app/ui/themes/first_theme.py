@@ -27,7 +27,7 @@ _LARGEST = 8 * 1024
 _LARGEST_OWN = 1024 * 1024
 
 
-def first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: AppDirs) -> Theme:
+def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: AppDirs) -> Theme:
     """The configured theme, or the standard one."""
     named = (
         flag,

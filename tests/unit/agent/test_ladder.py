@@ -133,6 +133,31 @@ TABLE: list[tuple[str, LadderState, Action]] = [
         state(last=LastStep.EMPTY, steps=9, step_limit=9),
         ClosingRequest(InterventionKind.STEP_LIMIT),
     ),
+    (
+        "results at the cost limit",
+        state(last=LastStep.RESULTS, steps=2, limit="cost"),
+        ClosingRequest(InterventionKind.COST_LIMIT),
+    ),
+    (
+        "cut at the time limit",
+        state(last=LastStep.CUT_TEXT, steps=1, limit="time"),
+        ClosingRequest(InterventionKind.TIME_LIMIT),
+    ),
+    (
+        "room is needed at the cost limit",
+        state(last=LastStep.RESULTS, steps=2, room_needed=True, limit="cost"),
+        ClosingRequest(InterventionKind.COST_LIMIT),
+    ),
+    (
+        "the context is full at the cost limit",
+        state(last=LastStep.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
+        Stop("failed", "m", "cost"),
+    ),
+    ("nothing is left for a turn", state(limit="cost", limit_message="m"), Stop("failed", "m", "cost")),
+    ("text at the cost limit", state(last=LastStep.TEXT, steps=1, limit="cost"), Stop("answer")),
+    ("an edit at the cost limit", state(gate_closed=True, limit="cost"), ClosingRequest(InterventionKind.STAGED)),
+    ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForUser()),
+    ("a stop at the cost limit", state(aborted=True, limit="cost"), Stop("aborted")),
     ("the same call again", state(last=LastStep.RESULTS, repeats=3), Request(InterventionKind.NO_PROGRESS)),
     ("it was told so", state(last=LastStep.RESULTS, repeats=4, no_progress_nudges=1), Request()),
     (

@@ -11,7 +11,7 @@ from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStar
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload
+from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.test_images import image
 

@@ -124,8 +124,10 @@ def test_what_is_told_of_a_turn_without_progress_is_what_happened_in_it() -> Non
     assert (told.step, told.step_limit, told.times, told.fruitless_steps) == (4, 50, 3, 1)
     assert told.repeated == 'read_file {"a": 1}'
     assert told.effect_step == 2 and told.effect.startswith('read_file {"b": "xxx') and len(told.effect) < 200
-    assert "Step 4 of 50." in told.words and 'Called 3 times in this turn: read_file {"a": 1}.' in told.words
-    assert "was step 2: read_file" in told.words
+    assert (
+        "Step 4 of 50." in told.description and 'Called 3 times in this turn: read_file {"a": 1}.' in told.description
+    )
+    assert "was step 2: read_file" in told.description
     turn.apply(START)
     assert turn.progress(50).effect == ""
 

@@ -12,8 +12,8 @@ from app.config.settings import CheckTable
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from tests.unit.tools.processes import new_mark, running
 
 

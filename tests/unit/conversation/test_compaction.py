@@ -36,7 +36,7 @@ from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.token_count import TokenMeter, estimate_text_tokens
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload, Usage
+from app.llm.values.requests_and_updates import Payload, Usage
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 from tests.unit.conversation.validity import violations

@@ -33,7 +33,7 @@ from app.conversation.payload.compaction_plan import ContextBudget, plan_compact
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.conversation.payload.token_count import TokenMeter
 from app.llm.values.profile import Profile
-from app.llm.values.types import Payload, Usage
+from app.llm.values.requests_and_updates import Payload, Usage
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,

@@ -15,7 +15,7 @@ from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import stage_captured_edits
+from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.doors.hook import hook_settings
+from app.doors.hook import hook_installation
 from app.doors.hook.agents import AGENTS, Agent, find_agent
-from app.doors.hook.hook_settings import (
+from app.doors.hook.hook_installation import (
     UnreadableSettings,
     add_hook,
     find_hook,
@@ -17,7 +17,7 @@ from app.doors.hook.hook_settings import (
     release_weaknesses,
     remove_hook,
 )
-from app.doors.hook.options import LIMIT, HookOptions
+from app.doors.hook.hook_options import LIMIT, HookOptions
 from app.launcher.deadline import SECONDS
 
 CLAUDE, GEMINI = find_agent("claude"), find_agent("gemini")
@@ -31,7 +31,7 @@ WRITTEN = """{
         "PreToolUse": [
             {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}
         ],
-        "Stop": []
+        "SessionEnd": []
     },
     "z": [1,2 ,3]
 }
@@ -82,7 +82,7 @@ def test_install_and_remove_restore_text(document: dict[str, Any], indent: int |
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert hook_settings.node_value(text, hook_settings.parse_json_text(text)) == value
+    assert hook_installation.node_value(text, hook_installation.parse_json_text(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
@@ -109,7 +109,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
     text = add_hook(GEMINI, add_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
     found = find_hook(GEMINI, text)
     assert found and found.command == hook_command(GEMINI, OPTIONS)
-    assert text.count("signoff hook gemini") == 2, "before tools and before prompts"
+    assert text.count("signoff hook gemini") == 3, "before tools, before prompts and after turns"
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
@@ -170,7 +170,7 @@ def test_settings_that_are_none_are_left_alone(text: str) -> None:
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert hook_settings.node_value(text, hook_settings.parse_json_text(text)) == {
+    assert hook_installation.node_value(text, hook_installation.parse_json_text(text)) == {
         "a": [1, 2, {"b": []}],
         "c": "// none",
     }
@@ -191,7 +191,7 @@ def test_comments_stand_anywhere() -> None:
 )
 def test_a_text_that_is_none_says_where(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        hook_settings.parse_json_text(text)
+        hook_installation.parse_json_text(text)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from app.doors.hook import transcripts
 from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_shell
 from app.doors.hook.hook_messages import parse_call
-from app.doors.hook.options import parse_seconds
+from app.doors.hook.hook_options import parse_seconds
 from app.doors.hook.transcripts import (
     TranscriptResponse,
     find_claude_response,
@@ -40,7 +40,7 @@ def test_a_call_that_is_whole_is_understood() -> None:
     ("said", "why"),
     [
         ([CALL], "it is not an object"),
-        (CALL | {"hook_event_name": "Stop"}, "it is for Stop; signoff is called before a tool"),
+        (CALL | {"hook_event_name": "SessionEnd"}, "it is for SessionEnd; signoff is called before a tool"),
         (CALL | {"hook_event_name": None}, "it is for no event"),
         (CALL | {"session_id": 7}, "it names no session"),
         (CALL | {"tool_input": "rm"}, "its tool_input is not an object"),

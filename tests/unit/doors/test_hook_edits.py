@@ -10,8 +10,8 @@ import pytest
 
 from app.doors.hook import text_edits
 from app.doors.hook.agents import find_agent
-from app.doors.hook.errors import NotStaged
-from app.doors.hook.files import TurnFiles
+from app.doors.hook.call_errors import NotStaged
+from app.doors.hook.turn_files import TurnFiles
 from app.workspace.paths import Workspace
 
 TOOLS = {name: edit for agent in ("claude", "gemini", "codex") for name, edit in find_agent(agent).edits.items()}

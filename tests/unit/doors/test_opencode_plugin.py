@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.hook_settings import render_plugin
+from app.doors.hook.hook_installation import render_plugin
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")

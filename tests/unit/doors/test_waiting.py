@@ -23,7 +23,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.workspace_recovery import append_decision_to_sessions
+from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage.change_signals import ChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]

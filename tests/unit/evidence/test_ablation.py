@@ -97,7 +97,7 @@ def collect(
 
 
 def words(found: ProposalEvidence) -> list[str]:
-    return [mark.words for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
+    return [mark.description for mark in sorted(found.marks.values(), key=lambda mark: mark.hunk)]
 
 
 HELD = "held by tests/test_shop.py::test_total"

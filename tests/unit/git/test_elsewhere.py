@@ -65,7 +65,7 @@ def test_a_proposal_goes_over_a_remote_and_comes_out_the_same(opened: Open, root
     here, left_out = stage_commits(theirs, ["signoff/P1"])
     assert not left_out and not here.on_disk
     assert here.origin.kind is OriginKind.REF
-    assert here.origin.words == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
+    assert here.origin.description == f"origin signoff/P1 ({pushed.commit[:7]}), by Ann"
     assert {change.path: change.op for change in here.files} == {change.path: change.op for change in proposal.files}
     assert git(other, "status", "--porcelain") == b"" and git(other, "for-each-ref", "refs/signoff") == b""
     theirs.service.approve(here.id)
@@ -288,7 +288,7 @@ def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) 
 def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet", "--initial-branch", "main", "empty")
     runtime = opened(tmp_path / "empty")
-    with pytest.raises(GitFailed, match="no commit here yet"):
+    with pytest.raises(GitFailed, match="There is no commit HEAD here"):
         stage_commits(runtime, [str(bare), "main"])
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "a\n")

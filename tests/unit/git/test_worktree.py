@@ -36,7 +36,7 @@ def test_every_kind_of_change_is_taken_back_and_put_back(opened: Open, root: Pat
         "run.sh": FileOperation.MODE,
         "sub/moved.txt": FileOperation.RENAME,
     }
-    assert proposal.origin.words == "the disk, against the index"
+    assert proposal.origin.description == "the disk, against the index"
     assert status(root) == before
     service.deny(proposal.id)
     assert status(root) == ""

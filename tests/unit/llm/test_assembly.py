@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.llm.response import response_limits
 from app.llm.response.response_assembly import DeltaCollector, ResponseAssembly
 from app.llm.response.response_limits import ResponseTooLarge
-from app.llm.values.types import Completed, ReasoningDelta, TextDelta
+from app.llm.values.requests_and_updates import Completed, ReasoningDelta, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
 

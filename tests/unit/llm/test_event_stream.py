@@ -14,7 +14,7 @@ from app.llm.response.response_assembly import Delta, DeltaCollector
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.transport import BodyReader, TaskYielder
-from app.llm.values.types import CallProgress, ReasoningDelta, TextDelta
+from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
 LINES = st.lists(
     st.sampled_from(

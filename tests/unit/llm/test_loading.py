@@ -22,7 +22,8 @@ def test_importing_the_client_does_not_load_the_sdk() -> None:
 def test_building_a_client_does_not_either() -> None:
     code = (
         "from app.llm.client import ModelClient\nfrom app.llm.values.profile import Profile\n"
-        "from app.llm.values.types import Endpoint\nModelClient(Endpoint('http://x/v1', 'm'), Profile())"
+        "from app.llm.values.requests_and_updates import Endpoint\n"
+        "ModelClient(Endpoint('http://x/v1', 'm'), Profile())"
     )
     assert not modules_after(code) & set(HEAVY)
 
@@ -48,7 +49,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
     code = (
         "import asyncio, sys\nfrom app.llm.values.profile import Profile\n"
         "from app.llm.failures.request_errors import RequestError, RetryPolicy\n"
-        "from app.llm.client import ModelClient\nfrom app.llm.values.types import Endpoint, Payload\n"
+        "from app.llm.client import ModelClient\nfrom app.llm.values.requests_and_updates import Endpoint, Payload\n"
         "async def ask():\n"
         "    client = ModelClient(Endpoint('http://127.0.0.1:9/v1', 'm'), Profile(), retry=RetryPolicy(attempts=1))\n"
         "    async for _ in client.stream(lambda profile: Payload([], [])):\n        pass\n"
@@ -91,7 +92,8 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
 def test_certificates_are_loaded_once_a_request_is_expected() -> None:
     code = (
         "from app.llm import sdk\nfrom app.llm.failures.failures import FailureDescriber\n"
-        "from app.llm.transport import Timeouts, Transport\nfrom app.llm.values.types import Endpoint\n"
+        "from app.llm.transport import Timeouts, Transport\n"
+        "from app.llm.values.requests_and_updates import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
         "context = transport.preload_sdk().result(60).ssl_context\n"

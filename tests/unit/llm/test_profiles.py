@@ -16,7 +16,7 @@ from app.llm.capabilities.profiles import (
     store_diagnosis,
 )
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint
+from app.llm.values.requests_and_updates import Endpoint
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from app.llm.capabilities.model_list import read_models
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.address import host_and_port, is_private, parse_address
 from app.llm.values.profile import Profile
-from app.llm.values.types import Endpoint, Payload
+from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES
 

@@ -14,7 +14,7 @@ from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected, StaleProposal
-from app.runtime.workspace_recovery import make_unrecorded_event
+from app.runtime.unfinished_work import make_unrecorded_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import at_most
 from tests.unit.proposals.bench import Bench, numbered

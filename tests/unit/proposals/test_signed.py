@@ -79,7 +79,7 @@ def test_only_what_was_not_signed_is_asked_for(bench: Make) -> None:
     site.put(a=site.read("a").decode().replace("line 28\n", "mine\n"))
     proposal = stage(site, a=BEFORE)
     assert hunks(site, proposal) == [(("line 28",), ("mine",))]
-    assert [one.words for one in proposal.left_out] == ["3 hunks left out: signed in P1, P2"]
+    assert [one.description for one in proposal.left_out] == ["3 hunks left out: signed in P1, P2"]
     every = stage(site, everything=True, a=BEFORE)
     assert (len(hunks(site, every)), every.left_out) == (4, ())
 
@@ -119,7 +119,7 @@ def test_what_was_kept_and_undone_is_asked_for_again(bench: Make) -> None:
     site.put(b="new\n")
     later = stage(site, a=BEFORE, b=None)
     assert hunks(site, later) == [(("line 15",), ("fifteen",)), ((), ("new",))]
-    assert [one.words for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
+    assert [one.description for one in later.left_out] == [f"1 hunk left out: signed in {first}"]
 
 
 def test_what_was_signed_and_changed_again_is_asked_for_from_what_was_signed(bench: Make) -> None:
@@ -203,7 +203,7 @@ def test_new_deleted_renamed_and_binary_files_modes_and_links(bench: Make) -> No
     }
     proposal = stage(site, **git)
     assert [change.path for change in proposal.files] == ["bin", "link", "tool"]
-    assert [one.words for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
+    assert [one.description for one in proposal.left_out] == ["4 hunks left out: signed in P1"]
     site.service.approve(proposal.id)
     with pytest.raises(NothingStaged, match="all 7 hunks were signed in P1, P2"):
         stage(site, **git)
@@ -221,7 +221,7 @@ def test_what_waits_in_another_proposal_is_not_staged_twice(bench: Make) -> None
     site.put(a=numbered(30, l3="three", l20="twenty"))
     second = stage(site, a=BEFORE)
     assert hunks(site, second) == [(("line 20",), ("twenty",))]
-    assert [one.words for one in second.left_out] == [f"1 hunk left out: waiting in {first.id}"]
+    assert [one.description for one in second.left_out] == [f"1 hunk left out: waiting in {first.id}"]
     site.service.deny(first.id, ["1"])
     assert site.read("a").decode() == numbered(30, l20="twenty")
     site.service.deny(second.id)

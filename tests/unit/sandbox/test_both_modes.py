@@ -11,9 +11,9 @@ import pytest
 from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
+from app.sandbox.confinement import ProbeResult, SandboxMode, SandboxRun, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, run_folder
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import ProbeResult, SandboxMode, SandboxRun, landlock_version
 from app.tools.base.contract import ConfirmationAnswer
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import shell

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink
+from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun
 from app.sandbox.outside_access import find_outside_access, is_below
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox.sandbox_mode import SandboxMode
+from app.sandbox.confinement import SandboxMode
 from app.tools.base.contract import ConfirmationAnswer, ToolOutput
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -14,10 +14,10 @@ import pytest
 from app.proposals.values.proposal_errors import WorkspaceBusy
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.sandbox.captured_changes import FileOrLink
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.sandbox.workspace_backup import workspace_backup
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed

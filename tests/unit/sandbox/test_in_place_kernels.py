@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from app.sandbox import confinement
 from app.sandbox import sandbox as choosing
-from app.sandbox import sandbox_mode
+from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.process import PLATFORM, ProcessResult
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.unit.tools.processes import running
@@ -59,10 +59,10 @@ def where(*, landlock: bool = False, filters: bool = False, newest: bool = False
 def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Kernel:
     """As if the kernel had no more than that."""
     played: Kernel = request.param
-    no_filter = played.filters and not sandbox_mode.can_filter_syscalls()
-    if sandbox_mode.landlock_version() < played.landlock or no_filter:
+    no_filter = played.filters and not confinement.can_filter_syscalls()
+    if confinement.landlock_version() < played.landlock or no_filter:
         pytest.skip("this kernel has less")
-    for module in (sandbox_mode, choosing):
+    for module in (confinement, choosing):
         monkeypatch.setattr(module, "landlock_version", lambda: played.landlock)
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: played.filters)
         # Root is refused without a filter; the attacks start few processes.
@@ -290,8 +290,8 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
-        "from app.sandbox import sandbox_mode, sandbox_init\n"
-        "steps = sandbox_mode.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
+        "from app.sandbox import confinement, sandbox_init\n"
+        "steps = confinement.confine_steps([Path('/tmp')], [], [], sockets=False)\n"
         f"os.chdir('/'); os.setgroups([]); os.setgid({OTHER}); os.setuid({OTHER})\n"
         "limits = ['limits', str(1 << 40), '500']\n"
         "sys.exit(sandbox_init.main([str(os.dup(1)), str(os.getppid()), *limits, *steps, '--', '/bin/echo', 'ran']))"
@@ -302,7 +302,7 @@ def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has a limit of the kernel's")
 async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (sandbox_mode, choosing):
+    for module in (confinement, choosing):
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: False)
     sandbox = in_place(root)
     assert "another user" in (await sandbox.probe()).refusal

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from app.sandbox.captured_changes import WriteBackReport
+from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from app.workspace.paths import Workspace
 from tests.examples import at_most
 

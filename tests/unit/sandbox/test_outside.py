@@ -14,9 +14,9 @@ import pytest
 
 from app.sandbox import cache_layers as caches_module
 from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
+from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_confinement import outside, printed
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.proposal_service import ProposalService
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.examples import at_most
 from tests.unit.proposals.memory_store import MemoryStore

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.captured_changes import FileOrLink, WriteBackReport
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.disk_leaf import has_same_content
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import SandboxMode
 from app.sandbox.upper_layer import is_whiteout
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed

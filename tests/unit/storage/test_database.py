@@ -31,7 +31,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.payload.history import read_omissions
-from app.proposals.values.models import Proposal
+from app.proposals.values.models import FileChange, FileOperation, Hunk, Proposal
 from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 from app.storage.change_signals import ChangeSignal
@@ -392,6 +392,30 @@ def test_a_long_log_is_read_whole_and_takes_little_memory(store: SessionStore) -
     assert [event.model_copy(update={"time": 1.0}).model_dump_json() for event in read[:3]] == [
         event.model_copy(update={"time": 1.0}).model_dump_json() for event in stored[:3]
     ]
+
+
+def test_a_stored_proposal_takes_little_memory(tmp_path: Path) -> None:
+    store = SqliteProposalStore(Database(tmp_path / "db"), "/w", ChangeSignal(tmp_path, "/w"))
+    hunks = tuple(
+        Hunk(id=str(at), number=at, old_start=at, old_count=1, new_start=at, new_count=1) for at in range(1, 21)
+    )
+    files = (FileChange(path="a", op=FileOperation.EDIT, base=None, result=None, hunks=hunks),)
+    kept = [
+        Proposal(id=f"P{number}", workspace="/w", created=1.0, summary="An edit", files=files)
+        for number in range(1, 31)
+    ]
+    for one in kept:
+        store.save_proposal(one)
+    store.proposal("P1")
+    tracemalloc.start()
+    try:
+        read = store.proposals()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert read == kept
+    assert read[1].model_dump_json() == kept[1].model_dump_json()
+    assert held < 800 * len(read) * len(hunks), f"{held / len(read) / len(hunks):.0f} bytes for a hunk"
 
 
 def test_two_connections_of_a_process_see_what_others_write(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from app.proposals.patch.patching import scan_patch
 from app.proposals.values.origin import CommandRecipe
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
+from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.sandbox_mode import CommandPermissions, SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ToolSet, make_standard_tools
 from app.workspace.paths import Workspace

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sandbox.captured_changes import PathChange
+from app.sandbox.confinement import SandboxMode
 from app.sandbox.environment import command_environment
 from app.sandbox.process import MARKER
-from app.sandbox.sandbox_mode import SandboxMode
 from app.tools.base.contract import ConfirmationAnswer
 from app.tools.command import command_outcome
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten

@@ -2,8 +2,8 @@
 
 import pytest
 
+from app.sandbox.confinement import CommandPermissions, ProbeResult, SandboxMode
 from app.sandbox.process import ProcessResult
-from app.sandbox.sandbox_mode import CommandPermissions, ProbeResult, SandboxMode
 from app.tools.command import sandbox_wording
 from app.tools.command.sandbox_wording import (
     SOCKETS_TOLD,

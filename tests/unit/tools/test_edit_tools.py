@@ -19,7 +19,7 @@ def put(bench: Bench, path: str, text: str) -> None:
 
 
 def disk(bench: Bench) -> dict[str, str]:
-    return {path: (bench.workspace.root / path).read_text() for path in bench.workspace.files()}
+    return {path: (bench.workspace.root / path).read_text() for path in bench.workspace.walk_files()}
 
 
 async def test_an_edit_is_staged_and_says_so(bench: Bench) -> None:

@@ -64,7 +64,7 @@ async def test_pending_edits_add_and_remove(bench: Bench) -> None:
 class EndlessWorkspace(Workspace):
     """Has another file for whoever asks for one more; as slow a disk as there are, after more than one batch."""
 
-    def files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    def walk_files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
         for number in count():
             if number > 2 * BATCH_FILES:
                 time.sleep(0.001)

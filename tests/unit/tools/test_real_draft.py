@@ -75,7 +75,7 @@ async def test_what_was_told_is_what_an_approval_writes(bench: Bench, service: P
         "new/c.py",
         "src/a.py",
     ]
-    assert sorted(bench.workspace.files()) == ["d.py", "new/c.py", "src/a.py"]
+    assert sorted(bench.workspace.walk_files()) == ["d.py", "new/c.py", "src/a.py"]
 
 
 async def test_a_folder_is_told_from_a_file_that_is_missing(bench: Bench) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import enclosed_process
-from app.sandbox.sandbox_mode import ProbeResult, SandboxMode
+from app.sandbox.confinement import ProbeResult, SandboxMode
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft

@@ -190,7 +190,7 @@ class TestBothEngines:
     async def test_finds_exactly_the_lines_that_have_it(
         self, bench: Bench, files: dict[str, str], pattern: str, ignore_case: bool
     ) -> None:
-        for path in list(bench.workspace.files()):
+        for path in list(bench.workspace.walk_files()):
             (bench.workspace.root / path).unlink()
         for path, text in files.items():
             put(bench, path, text)

@@ -139,7 +139,7 @@ def test_a_folder_swapped_while_open_is_listed_as_it_was(bench: Bench, monkeypat
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     (root / "b/.gitignore").write_text("*.log\n")
-    opened = FolderChain.folder
+    opened = FolderChain.open_folder
 
     def folder(self: FolderChain, path: str) -> int:
         descriptor = opened(self, path)
@@ -148,5 +148,5 @@ def test_a_folder_swapped_while_open_is_listed_as_it_was(bench: Bench, monkeypat
             (root / "b").symlink_to("../outside")
         return descriptor
 
-    monkeypatch.setattr(FolderChain, "folder", folder)
-    assert list(bench.workspace.files()) == ["b/.gitignore", "b/in.py"]
+    monkeypatch.setattr(FolderChain, "open_folder", folder)
+    assert list(bench.workspace.walk_files()) == ["b/.gitignore", "b/in.py"]

@@ -106,7 +106,7 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
             outcome = vim.press({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
             text, cursor = outcome.text, outcome.cursor
             if vim.failed:
-                if vim.visual or (key in "nN\r" and number < len(keys)):
+                if vim.is_visual or (key in "nN\r" and number < len(keys)):
                     return None
                 # What cannot be done ends a `:normal`.
                 break

@@ -11,7 +11,7 @@ from app.agent.prompts import LARGEST, LARGEST_ALL, find_guidance
 from app.workspace.file_watching import start_watch, watch_changes
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
-from app.workspace.trust import distrust, is_trusted, read_workspace_configuration, trust
+from app.workspace.trust import forget_trust, is_trusted, read_workspace_configuration, store_trust
 
 
 def put(root: Path, path: str, text: str | bytes) -> None:
@@ -120,10 +120,10 @@ def test_any_other_content_has_to_be_trusted_anew(tmp_path: Path) -> None:
     (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
     seen = read_workspace_configuration(workspace)
     assert not is_trusted(seen, store)
-    trust(seen, store)
+    store_trust(seen, store)
     assert is_trusted(seen, store)
     assert not is_trusted(seen + b"\n", store)
-    distrust(store)
+    forget_trust(store)
     assert not is_trusted(seen, store)
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_changed_while_the_user_looked_is_not_trusted(tmp_path: Path
     (tmp_path / ".signoff.toml").write_text("theme = 'x'\n")
     shown = read_workspace_configuration(Workspace(tmp_path))
     (tmp_path / ".signoff.toml").write_text("base_url = 'https://example.invalid'\n")
-    trust(shown, store)
+    store_trust(shown, store)
     assert not is_trusted(read_workspace_configuration(Workspace(tmp_path)), store)
 
 

@@ -28,7 +28,7 @@ def make(root: Path, files: dict[str, str]) -> Workspace:
 
 
 def listed(workspace: Workspace, under: str = ".") -> list[str]:
-    return [path for path in workspace.files(under) if not path.rpartition("/")[2].endswith("ignore")]
+    return [path for path in workspace.walk_files(under) if not path.rpartition("/")[2].endswith("ignore")]
 
 
 def test_patterns_of_all_kinds(tmp_path: Path) -> None:
@@ -127,9 +127,9 @@ def test_starting_points(tmp_path: Path) -> None:
     assert listed(workspace, "build") == ["build/a.txt"], "asked for by name, but the rules inside still hold"
     assert listed(workspace, "src/x/y") == ["src/x/y"]
     with pytest.raises(FileNotFoundError):
-        workspace.files("nope")
+        workspace.walk_files("nope")
     with pytest.raises(UnsafePath):
-        workspace.files("..")
+        workspace.walk_files("..")
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "c.txt", "d.log", "build", "x y", "été"])
@@ -194,7 +194,7 @@ def test_agrees_with_git(
     (root / ".git/info/exclude").write_text("\n".join(exclude))
     if (root / "a").is_dir():
         (root / "a/.gitignore").write_text("\n".join(below))
-    assert list(Workspace(root).files()) == seen_by_git(root)
+    assert list(Workspace(root).walk_files()) == seen_by_git(root)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -231,7 +231,7 @@ def test_what_git_leaves_alone_agrees_with_git_and_the_users_own_patterns_are_th
 def test_a_walk_ends_where_it_is_when_it_is_told_to(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"d{number}/f": "" for number in range(5)})
     found: list[str] = []
-    for path in workspace.files(ended=lambda: len(found) == 2):
+    for path in workspace.walk_files(ended=lambda: len(found) == 2):
         found.append(path)
     assert found == ["d0/f", "d1/f"]
 
@@ -240,20 +240,20 @@ def test_a_walk_through_folders_without_files_ends_too(tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"d{number}/e").mkdir(parents=True)
     asked = iter(range(60))
-    assert list(Workspace(tmp_path).files(ended=lambda: next(asked) >= 55)) == []
+    assert list(Workspace(tmp_path).walk_files(ended=lambda: next(asked) >= 55)) == []
     assert next(asked) < 60, "no folder was looked into after that"
 
 
 def test_a_walk_ends_in_the_midst_of_a_folder_too(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"f{number}": "" for number in range(20)})
     asked = iter(range(20))
-    assert list(workspace.files(ended=lambda: next(asked) >= 10)) == []
+    assert list(workspace.walk_files(ended=lambda: next(asked) >= 10)) == []
     assert next(asked) < 15, "the rest of it was not looked at"
 
 
 def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
     workspace = make(tmp_path, {"a/f": "", "b/f": ""})
-    walk = workspace.files()
+    walk = workspace.walk_files()
     assert next(walk) == "a/f"
     workspace.close()
     with pytest.raises(WorkspaceClosed):
@@ -262,7 +262,7 @@ def test_closing_the_workspace_ends_every_walk(tmp_path: Path) -> None:
 
 def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> None:
     workspace = make(tmp_path, {"a.py": "", "b/c.py": "", "d.py": ""})
-    walked = workspace.files()
+    walked = workspace.walk_files()
     assert next(walked) == "a.py"
     shutil.rmtree(tmp_path / "b")
     assert list(walked) == ["d.py"]
@@ -270,13 +270,13 @@ def test_a_folder_that_goes_while_it_is_walked_ends_no_walk(tmp_path: Path) -> N
 
 def test_the_last_match_decides_among_names_and_paths(tmp_path: Path) -> None:
     files = {"a/x": "", "b/x": "", "c": "", "d": "", ".gitignore": "/a/x\n!x\nb/x\n/c\n!c\n!d\n/d\n"}
-    assert list(make(tmp_path, files).files()) == [".gitignore", "a/x", "c"]
+    assert list(make(tmp_path, files).walk_files()) == [".gitignore", "a/x", "c"]
 
 
 def test_a_folder_that_is_swapped_for_a_link_is_not_entered(tmp_path: Path) -> None:
     outside = make(tmp_path / "outside", {"secret": "x", ".gitignore": ""})
     workspace = make(tmp_path / "ws", {"a.py": "", "b/c.py": "", "d.py": ""})
-    walked = workspace.files()
+    walked = workspace.walk_files()
     assert next(walked) == "a.py"
     shutil.rmtree(workspace.root / "b")
     (workspace.root / "b").symlink_to(outside.root)
@@ -298,7 +298,7 @@ def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free + 64, before[1]))
     try:
-        walked = list(workspace.files())
+        walked = list(workspace.walk_files())
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert walked == sorted(found), "as deep as a tool may name them"

@@ -128,16 +128,16 @@ def workspace(world: Path) -> Workspace:
 )
 def test_refuses_what_is_not_in_reach(workspace: Workspace, path: str) -> None:
     with pytest.raises(UnsafePath):
-        workspace.locate(path)
+        workspace.normalize_path(path)
     with pytest.raises(UnsafePath):
-        workspace.absolute(path)
+        workspace.resolve(path)
     with pytest.raises(UnsafePath):
         workspace.read(path)
 
 
 def test_refuses_a_sibling_that_shares_the_prefix(workspace: Workspace, world: Path) -> None:
     with pytest.raises(UnsafePath):
-        workspace.locate(str(world / "ws2/secret"))
+        workspace.normalize_path(str(world / "ws2/secret"))
 
 
 @pytest.mark.parametrize(
@@ -163,26 +163,25 @@ def test_refuses_a_sibling_that_shares_the_prefix(workspace: Workspace, world: P
     ],
 )
 def test_locates_what_lies_inside(workspace: Workspace, written: str, located: str, real: str) -> None:
-    assert workspace.locate(written) == located
+    assert workspace.normalize_path(written) == located
     assert workspace.resolve(located) == real
-    assert workspace.absolute(located) == workspace.root.joinpath(located)
 
 
 def test_takes_absolute_paths_inside(workspace: Workspace) -> None:
-    assert workspace.locate(str(workspace.root / "src/a.py")) == "src/a.py"
-    assert workspace.locate(str(workspace.root)) == "."
-    assert workspace.locate(f"{workspace.root}/src/../src/a.py") == "src/a.py"
+    assert workspace.normalize_path(str(workspace.root / "src/a.py")) == "src/a.py"
+    assert workspace.normalize_path(str(workspace.root)) == "."
+    assert workspace.normalize_path(f"{workspace.root}/src/../src/a.py") == "src/a.py"
     with pytest.raises(UnsafePath):
-        workspace.locate(f"{workspace.root}/../outside/secret")
+        workspace.normalize_path(f"{workspace.root}/../outside/secret")
     with pytest.raises(UnsafePath):
-        workspace.locate(str(workspace.root / ".git/config"))
+        workspace.normalize_path(str(workspace.root / ".git/config"))
 
 
 def test_takes_absolute_paths_by_the_name_that_the_user_gave(world: Path) -> None:
     (world / "alias").symlink_to("ws")
     workspace = Workspace(world / "alias")
     assert workspace.root == (world / "ws").resolve()
-    assert workspace.locate(str(world / "alias/src/a.py")) == "src/a.py"
+    assert workspace.normalize_path(str(world / "alias/src/a.py")) == "src/a.py"
 
 
 @pytest.mark.parametrize("path", ["src/a.py", "in/a.py", "in_file", "in_absolute/a.py"])
@@ -221,7 +220,7 @@ def test_a_missing_folder_has_no_files(workspace: Workspace, tmp_path: Path, mon
     os.link(workspace.root / ".env", started / "notes")
     monkeypatch.chdir(started)
     assert workspace.kind("none/notes") == "missing"
-    assert workspace.secret_twin("none/notes") == ""
+    assert workspace.find_secret_hard_link("none/notes") == ""
     for read in (workspace.read, workspace.read_with_mode):
         with pytest.raises(FileNotFoundError):
             read("none/notes")
@@ -302,7 +301,7 @@ def test_keeps_tools_away_from_the_programs_own_state(tmp_path: Path) -> None:
     for path in ("state", "state/signoff.db", "link/signoff.db", "state/new"):
         with pytest.raises(UnsafePath, match="signoff"):
             workspace.read(path)
-    assert list(workspace.files()) == ["notes"]
+    assert list(workspace.walk_files()) == ["notes"]
 
 
 def test_needs_a_folder(tmp_path: Path) -> None:
@@ -328,7 +327,7 @@ def test_leaves_no_descriptor_open(workspace: Workspace) -> None:
         "..",
         "dangling_out",
     ):
-        for method in (workspace.read, workspace.locate, workspace.kind):
+        for method in (workspace.read, workspace.normalize_path, workspace.kind):
             with suppress(OSError, UnsafePath):
                 method(path)
     assert open_descriptors() == before
@@ -352,10 +351,10 @@ PIECES = (
 def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) -> None:
     text = start.replace("ROOT", str(workspace.root)) + "/".join(pieces)
     try:
-        located = workspace.locate(text)
+        located = workspace.normalize_path(text)
     except UnsafePath:
         return
-    assert workspace.locate(located) == located, "a located path is its own normal form"
+    assert workspace.normalize_path(located) == located, "a located path is its own normal form"
     real = Path(os.path.realpath(workspace.root / located))
     assert real.is_relative_to(workspace.root)
     assert not any(repository_owner(part) for part in real.relative_to(workspace.root).parts)
@@ -379,10 +378,10 @@ def test_what_a_file_system_may_take_for_git_is_refused(name: str) -> None:
 def test_what_a_repository_keeps_of_its_own_is_refused(workspace: Workspace, folder: str, spelling: str) -> None:
     for name in {spelling.format(folder), spelling.format(folder.upper())}:
         with pytest.raises(UnsafePath, match="belongs to"):
-            workspace.locate(f"src/{name}/hooks")
+            workspace.normalize_path(f"src/{name}/hooks")
     (workspace.root / folder).mkdir(exist_ok=True)
     (workspace.root / folder / "config").write_text("x")
-    assert not any(folder in path for path in workspace.files())
+    assert not any(folder in path for path in workspace.walk_files())
 
 
 @pytest.mark.parametrize(

@@ -236,8 +236,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 
 def test_a_file_is_the_secret_that_one_of_its_names_says(workspace: Workspace) -> None:
-    assert workspace.secret_twin("notes.txt") == ".env"
-    assert workspace.secret_twin("other.txt") == ""
+    assert workspace.find_secret_hard_link("notes.txt") == ".env"
+    assert workspace.find_secret_hard_link("other.txt") == ""
 
 
 def test_a_file_with_one_name_is_looked_for_nowhere(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,8 +248,8 @@ def test_a_file_with_one_name_is_looked_for_nowhere(workspace: Workspace, monkey
         yield from ()
 
     monkeypatch.setattr(os, "walk", walk)
-    assert workspace.secret_twin("other.txt") == workspace.secret_twin(".") == "" and looked == []
-    workspace.secret_twin("notes.txt")
+    assert workspace.find_secret_hard_link("other.txt") == workspace.find_secret_hard_link(".") == "" and looked == []
+    workspace.find_secret_hard_link("notes.txt")
     assert looked == [workspace.root]
 
 
@@ -260,7 +260,7 @@ def test_no_more_names_are_looked_at_than_so_many(workspace: Workspace, monkeypa
     (workspace.root / ".env").rename(workspace.root / "sub/deep/.env")
     for number in range(5):
         os.link(workspace.root / "sub/deep/.env", workspace.root / f"sub/deep/.env.{number}")
-    assert workspace.secret_twin("sub/notes.txt") == ""
+    assert workspace.find_secret_hard_link("sub/notes.txt") == ""
 
 
 def test_a_name_that_lies_too_deep_to_be_looked_at_hides_no_other(workspace: Workspace) -> None:
@@ -274,14 +274,14 @@ def test_a_name_that_lies_too_deep_to_be_looked_at_hides_no_other(workspace: Wor
         here, length = deeper, length + 1 + len(name)
     os.close(os.open(".env.production", os.O_CREAT | os.O_WRONLY, dir_fd=here))
     os.close(here)
-    assert workspace.secret_twin("notes.txt") == ".env"
+    assert workspace.find_secret_hard_link("notes.txt") == ".env"
 
 
 def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     os.link(workspace.root / ".env", tmp_path / "key")
     (tmp_path / "link").symlink_to(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert workspace.secret_twin("gone/key") == ""
+    assert workspace.find_secret_hard_link("gone/key") == ""
     assert workspace.resolve("gone/link") == "gone/link"
     with pytest.raises(FileNotFoundError, match="gone/key does not exist"):
         workspace.read("gone/key")

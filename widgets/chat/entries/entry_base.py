@@ -10,10 +10,10 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
+    cell_width,
     end_of_path,
+    make_visible,
     shorten,
-    visible,
-    width_of,
 )
 
 _SIGN = "▣ "
@@ -23,9 +23,9 @@ _SHORTEST_NAME = 12
 
 def image_line(image: Image, width: int, lead: tuple[Span, ...] = ()) -> StyledLine:
     """The line, behind the cells that lead all lines of its entry; the name is shortened where it is narrow."""
-    room = width - sum(width_of(text) for text, _ in lead) - len(_SIGN)
+    room = width - sum(cell_width(text) for text, _ in lead) - len(_SIGN)
     facts = shorten(image.description, room - _SHORTEST_NAME - 2)
-    name = end_of_path(visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
+    name = end_of_path(make_visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
     return StyledLine((*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED)))
 
 
@@ -45,7 +45,7 @@ class EntryGutter(NamedTuple):
     last: Span | None = None
     """The mark of the last row; None for the same as the other rows."""
 
-    def at(self, row: int, height: int) -> Span:
+    def mark_at(self, row: int, height: int) -> Span:
         """The mark of a row of an entry."""
         if row == 0:
             return self.first

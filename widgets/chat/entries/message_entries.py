@@ -24,11 +24,11 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
+    cell_width,
+    format_left_out,
     format_seconds,
-    left_out,
+    make_visible,
     shorten,
-    visible,
-    width_of,
     wrap,
     wrap_text,
 )
@@ -54,10 +54,10 @@ class PlainDocument:
         rows = self.lines[1 : self._rows]
         whole = text.rfind("\n") + 1
         if whole > len(self._settled):
-            rows += wrap_text(visible(text[len(self._settled) : whole])[:-1], self._face, self.width)
+            rows += wrap_text(make_visible(text[len(self._settled) : whole])[:-1], self._face, self.width)
             self._settled = text[:whole]
         self._rows = 1 + len(rows)
-        self.lines = [head, *rows, *wrap_text(visible(text[whole:]), self._face, self.width)]
+        self.lines = [head, *rows, *wrap_text(make_visible(text[whole:]), self._face, self.width)]
 
     def advance(self, deadline: float | None = None) -> bool:
         """Everything is laid out already."""
@@ -87,10 +87,10 @@ class UserEntry(TranscriptEntry):
     def _words(self, width: int, opened: bool) -> list[StyledLine]:
         face = TextStyle("user")
         if opened:
-            return wrap_text(visible(self.text), face, width)
+            return wrap_text(make_visible(self.text), face, width)
         # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
         looked_at = (LONGEST_MESSAGE + 2) * width
-        lines = wrap_text(visible(self.text[:looked_at]), face, width)
+        lines = wrap_text(make_visible(self.text[:looked_at]), face, width)
         if len(lines) <= LONGEST_MESSAGE + 1:
             return lines
         kept = LONGEST_MESSAGE - 4
@@ -129,9 +129,9 @@ class CommandEntry(UserEntry):
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
-        told = " · ".join(filter(None, (label, visible(self.wished))))
+        told = " · ".join(filter(None, (label, make_visible(self.wished))))
         head = StyledLine(((shorten(told, width), MUTED),), action="toggle")
-        return [*typed, head, *(wrap_text(visible(self.expansion), MUTED, width) if opened else ())]
+        return [*typed, head, *(wrap_text(make_visible(self.expansion), MUTED, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
         """Return the height with the line below."""
@@ -158,7 +158,7 @@ class AnswerEntry(TranscriptEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the answer; of a discarded one the reason, and its first words struck out."""
         head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED),))
-        struck = wrap_text(visible(self.text.strip()), TextStyle("muted", strike=True), width)
+        struck = wrap_text(make_visible(self.text.strip()), TextStyle("muted", strike=True), width)
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
@@ -169,7 +169,7 @@ class AnswerEntry(TranscriptEntry):
         document = former
         fits = isinstance(document, MarkdownDocument) and document.width == width
         if not (fits and isinstance(document, MarkdownDocument) and document.can_continue(self.text)):
-            document = MarkdownDocument(width, visible)
+            document = MarkdownDocument(width, make_visible)
         document.append(self.text[len(document.source) :])
         if self.state != "streaming":
             document.finish(self._note)
@@ -214,7 +214,7 @@ class ReasoningEntry(FoldedEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return one line; while streaming, with the newest text."""
         label = "Thinking  " if self.streaming else "Thought  "
-        text = visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
+        text = make_visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
         preview = shorten(shown.replace("**", ""), width - len(label))
         return [StyledLine(((label, MUTED), (preview, TextStyle("muted", italic=True))), action="toggle")]
@@ -245,7 +245,7 @@ class QuestionEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the question, and its options once it is answered."""
-        lines = markdown_lines(self.text, width, visible) or [BLANK]
+        lines = markdown_lines(self.text, width, make_visible) or [BLANK]
         if self.answer is None:
             return lines
         if len(lines) > 1 and self.options:
@@ -254,7 +254,7 @@ class QuestionEntry(TranscriptEntry):
             chosen = option == self.answer
             mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED)
             face = TextStyle("success") if chosen else MUTED
-            lines.extend(wrap([(visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
+            lines.extend(wrap([(make_visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -274,7 +274,7 @@ def _is_long(text: str) -> bool:
 
 
 def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
-    return StyledLine(((left_out(rows, further), MUTED),), 0, None, action="toggle")
+    return StyledLine(((format_left_out(rows, further), MUTED),), 0, None, action="toggle")
 
 
 _NOTHING = TokenTotals()
@@ -295,10 +295,12 @@ class InterventionEntry(FoldedEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the lines of the instruction: sender, receiver and text."""
         head: Span = (f"{self.way}  ", TextStyle("program-mark"))
-        text = visible(self.text)
+        text = make_visible(self.text)
         if opened:
             return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]
-        return [StyledLine((head, (shorten(text, width - width_of(head[0])), TextStyle("program"))), action="toggle")]
+        return [
+            StyledLine((head, (shorten(text, width - cell_width(head[0])), TextStyle("program"))), action="toggle")
+        ]
 
     @property
     def copy_text(self) -> str:
@@ -315,7 +317,7 @@ class NoticeEntry(TranscriptEntry):
     level: Literal["info", "warning", "error"] = "info"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        return wrap_text(visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
+        return wrap_text(make_visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
 
     def marks(self, opened: bool) -> EntryGutter:
         """Return the marks for the severity."""
@@ -349,7 +351,7 @@ class TurnEndEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The facts, and how it goes on where that is not plain."""
-        said = visible(self.message)
+        said = make_visible(self.message)
         if self.stopped == "failed":
             told = wrap_text(said or "The request failed.", TextStyle("error"), width)
             return [*told, StyledLine(((shorten("/continue sends it again", width), MUTED),))]
@@ -382,7 +384,7 @@ class CompactionEntry(FoldedEntry):
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"
         head = StyledLine(((shorten(text, width), MUTED),), action="toggle")
-        return [head, *markdown_lines(self.summary, width, visible)] if opened else [head]
+        return [head, *markdown_lines(self.summary, width, make_visible)] if opened else [head]
 
     @property
     def copy_text(self) -> str:

@@ -14,10 +14,10 @@ from widgets.chat.markdown.styled_lines import (
     Span,
     StyledLine,
     TextStyle,
+    cell_width,
     fitting_end,
+    make_visible,
     shorten_path,
-    visible,
-    width_of,
     wrap,
     wrap_text,
 )
@@ -93,14 +93,14 @@ class ProposalEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Id, summary, files with their numbers, state, and how to get to the review."""
-        head: list[Span] = [(visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT)]
+        head: list[Span] = [(make_visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT)]
         if self.is_command:
             tail = f" · {plural(len(self.files), 'file')}"
-            command = _cut(visible(self.summary), width - width_of(self.proposal) - 2 - width_of(tail))
+            command = _cut(make_visible(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
             lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED)), fill="card")]
         else:
-            head.append((visible(" ".join(self.summary.split())), TextStyle("text", bold=True)))
-            indent: Span = (" " * (width_of(self.proposal) + 2), TEXT)
+            head.append((make_visible(" ".join(self.summary.split())), TextStyle("text", bold=True)))
+            indent: Span = (" " * (cell_width(self.proposal) + 2), TEXT)
             lines = wrap(head, width, (), (indent,), fill="card")
         listed = () if self.is_command else self.files
         files = listed if len(listed) <= LONGEST_FILES + 1 else listed[:LONGEST_FILES]
@@ -108,11 +108,11 @@ class ProposalEntry(TranscriptEntry):
         if len(files) < len(listed):
             lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED),), fill="card"))
         face = _STATE_FACES.get(self.state, MUTED)
-        status: list[Span] = [(_STATE_WORDS.get(self.state, visible(self.state)), face)]
+        status: list[Span] = [(_STATE_WORDS.get(self.state, make_visible(self.state)), face)]
         if self.supersedes:
-            status.append((f" · revises {visible(self.supersedes)}", MUTED))
+            status.append((f" · revises {make_visible(self.supersedes)}", MUTED))
         if self.reason:
-            status.append((f" · {visible(self.reason)}", MUTED))
+            status.append((f" · {make_visible(self.reason)}", MUTED))
         if self.state in _WAITING:
             status += [(" · ", MUTED), ("Enter", TextStyle("key", bold=True)), (" or click to review", MUTED)]
         lines.extend(wrap(status, width, fill="card"))
@@ -152,11 +152,11 @@ class DecisionEntry(TranscriptEntry):
         """Return the decision, and below it the user's own words."""
         word, face = _DECISION_WORDS[self.decision]
         word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
-        spans: list[Span] = [(word, face), (f" {visible(self.proposal)}", TextStyle("text", bold=True))]
+        spans: list[Span] = [(word, face), (f" {make_visible(self.proposal)}", TextStyle("text", bold=True))]
         if self.hunks:
             spans.append((f" · {self._hunk_words()}", MUTED))
         elif self.files:
-            names = f"{len(self.files)} files" if len(self.files) > 1 else visible(self.files[0].path)
+            names = f"{len(self.files)} files" if len(self.files) > 1 else make_visible(self.files[0].path)
             spans.append((f" · {names}", MUTED))
             numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
             if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
@@ -167,11 +167,16 @@ class DecisionEntry(TranscriptEntry):
         lines = wrap(spans, width)
         bar: tuple[Span, ...] = (USER_BAR,)
         if self.feedback.strip():
-            lines.extend(wrap_text(visible(self.feedback.strip()), TextStyle("user"), width, bar))
+            lines.extend(wrap_text(make_visible(self.feedback.strip()), TextStyle("user"), width, bar))
         for comment in self.comments:
-            place = f"{visible(comment.path)}:{comment.line}  "
+            place = f"{make_visible(comment.path)}:{comment.line}  "
             lines.extend(
-                wrap([(place, MUTED), (visible(" ".join(comment.text.split())), TextStyle("user"))], width, bar, bar)
+                wrap(
+                    [(place, MUTED), (make_visible(" ".join(comment.text.split())), TextStyle("user"))],
+                    width,
+                    bar,
+                    bar,
+                )
             )
         return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
@@ -205,7 +210,7 @@ class DecisionEntry(TranscriptEntry):
 
 def _cut(text: str, width: int) -> str:
     """The beginning of a text in which white space counts, an ellipsis where something was left out."""
-    if width_of(text) <= width:
+    if cell_width(text) <= width:
         return text
     return f"{text[: fitting_end(text, 0, max(0, width - 1))]}…"
 
@@ -229,5 +234,5 @@ def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
     tail: list[Span] = [("  ", TEXT), *numbers] if numbers else []
     if word := _OP_WORDS.get(stat.op):
         tail.append((f"  {word}", MUTED))
-    room = width - sum(width_of(text) for text, _ in tail)
-    return StyledLine(((shorten_path(visible(stat.path), room), TEXT), *tail), fill=fill)
+    room = width - sum(cell_width(text) for text, _ in tail)
+    return StyledLine(((shorten_path(make_visible(stat.path), room), TEXT), *tail), fill=fill)

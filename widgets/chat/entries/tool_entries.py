@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from widgets.chat.entries.entry_base import EntryGutter, TranscriptEntry
-from widgets.chat.markdown.highlighted_code import code_lines
+from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (
     MUTED,
     TEXT,
     Span,
     StyledLine,
     TextStyle,
+    cell_width,
+    format_left_out,
     format_seconds,
-    left_out,
+    make_visible,
     shorten,
     shorten_path,
-    visible,
-    width_of,
 )
 
 VERBS = {
@@ -136,24 +136,24 @@ class ToolEntry(TranscriptEntry):
             return [head, *self._details(width)]
         if self.status != "running" or not self.output:
             return [head]
-        shown = visible(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
+        shown = make_visible(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
         return [head, *(StyledLine(((shorten(row, width) or " ", TextStyle("tool")),)) for row in shown)]
 
     def _head(self, width: int) -> StyledLine:
-        verb = VERBS.get(self.name, visible(self.name) or "Tool")
+        verb = VERBS.get(self.name, make_visible(self.name) or "Tool")
         # What is asked stands whole above the composer or in the review.
-        target = "a command" if self.status == "asking" and self.name == "run_command" else visible(self.target)
+        target = "a command" if self.status == "asking" and self.name == "run_command" else make_visible(self.target)
         target = " ".join(target.split())
-        facts = [f" · {fact}" for fact in self._facts(width, width - width_of(f"{verb} {target}")) if fact]
+        facts = [f" · {fact}" for fact in self._facts(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
-        room = width - width_of(verb) - 1 - width_of(tail)
+        room = width - cell_width(verb) - 1 - cell_width(tail)
         if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
             # How long it took is worth no half of a number.
             tail = "".join(facts[:-1])
-            room = width - width_of(verb) - 1 - width_of(tail)
+            room = width - cell_width(verb) - 1 - cell_width(tail)
         if room < _LEAST_TARGET:
-            tail = f" {shorten(tail, max(0, width - width_of(verb) - _LEAST_TARGET - 2))}"
-            room = width - width_of(verb) - 1 - width_of(tail)
+            tail = f" {shorten(tail, max(0, width - cell_width(verb) - _LEAST_TARGET - 2))}"
+            room = width - cell_width(verb) - 1 - cell_width(tail)
         target = shorten_path(target, room)
         fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
         return StyledLine(
@@ -173,28 +173,28 @@ class ToolEntry(TranscriptEntry):
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         took = format_seconds(self.duration)
-        left = beside - sum(width_of(f" · {fact}") for fact in ("", staged, took) if fact) - 3
-        told = shorten(visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
+        left = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, took) if fact) - 3
+        told = shorten(make_visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
         # A command's summary ends in it, where there is room for all of it.
         return [told, staged if f"→ {self.proposal}" not in told else "", took]
 
     def _details(self, width: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
-        arguments = {shorten(visible(name), width // 2): value for name, value in (self.arguments or {}).items()}
-        column = max((width_of(name) for name in arguments), default=0) + 2
+        arguments = {shorten(make_visible(name), width // 2): value for name, value in (self.arguments or {}).items()}
+        column = max((cell_width(name) for name in arguments), default=0) + 2
         for name, value in arguments.items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-            text = visible(text)
-            if "\n" in text or width_of(text) > width - column:
+            text = make_visible(text)
+            if "\n" in text or cell_width(text) > width - column:
                 lines.append(StyledLine(((name, MUTED),)))
-                lines.extend(_limited(code_lines(text.rstrip("\n"), "", width), LONGEST_DETAIL))
+                lines.extend(_limited(lay_out_code(text.rstrip("\n"), "", width), LONGEST_DETAIL))
             else:
-                lines.append(StyledLine(((name + " " * (column - width_of(name)), MUTED), (text, TEXT))))
+                lines.append(StyledLine(((name + " " * (column - cell_width(name)), MUTED), (text, TEXT))))
         if self.raw_arguments:
-            lines.extend(_limited(code_lines(visible(self.raw_arguments), "", width), LONGEST_DETAIL))
+            lines.extend(_limited(lay_out_code(make_visible(self.raw_arguments), "", width), LONGEST_DETAIL))
         if self.output.strip():
             lines.append(StyledLine((("result", MUTED),)))
-            lines.extend(_limited(code_lines(visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
+            lines.extend(_limited(lay_out_code(make_visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -214,4 +214,4 @@ class ToolEntry(TranscriptEntry):
 def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], StyledLine(((left_out(lines[limit:]), MUTED),))]
+    return [*lines[:limit], StyledLine(((format_left_out(lines[limit:]), MUTED),))]

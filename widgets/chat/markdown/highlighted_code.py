@@ -56,7 +56,7 @@ _lexers: "dict[str, Lexer | None]" = {"": None}
 """The lexers that were loaded, by the name of the language; None where there is none."""
 
 
-def language_of(info: str) -> str:
+def find_language(info: str) -> str:
     """The name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
     return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
 
@@ -81,7 +81,7 @@ class CodePiece:
     def __init__(self, lines: Sequence[str], info: str, former: "CodePiece | None" = None) -> None:
         """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
         self.lines = lines
-        self.language = language_of(info)
+        self.language = find_language(info)
         self._highlighted: list[list[Span]] | None = None
         # One that was never drawn is of no use, but the one before it may be.
         self._former: CodePiece | None = former
@@ -145,7 +145,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     ]
 
 
-def code_lines(
+def lay_out_code(
     source: str,
     info: str,
     width: int,

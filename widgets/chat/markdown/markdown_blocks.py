@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from widgets.chat.markdown.highlighted_code import CodePiece, code_lines
+from widgets.chat.markdown.highlighted_code import CodePiece, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
-from widgets.chat.markdown.styled_lines import BLANK, TEXT, Span, StyledLine, TextStyle, width_of, wrap
+from widgets.chat.markdown.styled_lines import BLANK, TEXT, Span, StyledLine, TextStyle, cell_width, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -20,7 +20,7 @@ _URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 
 
 @lru_cache(maxsize=1)
-def parser() -> "MarkdownIt":
+def markdown_parser() -> "MarkdownIt":
     """The Markdown parser: CommonMark with tables and strikethrough; HTML stays text."""
     from markdown_it import MarkdownIt
 
@@ -31,7 +31,7 @@ def link_references(source: str) -> dict[str, Any]:
     """Return the link references defined in a whole text, in the parser's form."""
     environment: dict[str, Any] = {}
     if definitions := _DEFINITION.findall(source):
-        parser().parse("\n\n".join(definitions), environment)
+        markdown_parser().parse("\n\n".join(definitions), environment)
     return environment
 
 
@@ -110,8 +110,8 @@ def column_widths(rows: Sequence[Row], width: int) -> list[int]:
     for row in rows:
         for index, cell in enumerate(row):
             text = "".join(part for part, _ in cell)
-            wanted[index] = max(wanted[index], width_of(text))
-            least[index] = max([least[index], *map(width_of, text.split())])
+            wanted[index] = max(wanted[index], cell_width(text))
+            least[index] = max([least[index], *map(cell_width, text.split())])
     room = max(columns, width - _GAP * (columns - 1))
     if sum(least) > room:
         least = [1] * columns
@@ -156,7 +156,7 @@ def _row_lines(
             if index:
                 spans.append((" │ ", _TABLE_RULE))
             content = cell[level].spans if level < len(cell) else ()
-            free = max(0, widths[index] - sum(width_of(text) for text, _ in content))
+            free = max(0, widths[index] - sum(cell_width(text) for text, _ in content))
             align = aligns[index] if index < len(aligns) else ""
             before = free if align == "right" else free // 2 if align == "center" else 0
             after = free - before
@@ -230,7 +230,7 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[S
         case "fence":
             text, joined = chunk.text, chunk.joined
             former = state.unfinished_code
-            return code_lines(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
+            return lay_out_code(text, chunk.info, width, (), joined, former) if text or chunk.begins else []
         case "table":
             return _table(chunk, width, state)
         case "item_rest":
@@ -246,7 +246,7 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[S
 
 
 def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: RenderState) -> list[StyledLine]:
-    tokens = parser().parseInline(chunk.text.lstrip(), dict(state.environment))
+    tokens = markdown_parser().parseInline(chunk.text.lstrip(), dict(state.environment))
     rows = inline_spans(tokens[0].children or [], TEXT) if tokens else [[]]
     joint: str | None = None
     if above:
@@ -262,7 +262,7 @@ def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: R
 
 def _table(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledLine]:
     source = chunk.header + chunk.text
-    rows, aligns = _table_rows(parser().parse(source, dict(state.environment)))
+    rows, aligns = _table_rows(markdown_parser().parse(source, dict(state.environment)))
     if not rows:
         return _Blocks(source, width, state.environment).render()
     if chunk.begins:
@@ -299,7 +299,7 @@ class _Blocks:
     def __init__(self, source: str, width: int, environment: dict[str, Any], number: int | None = None) -> None:
         self.width = width
         self.item_indent = 2
-        self._tokens = parser().parse(source, dict(environment))
+        self._tokens = markdown_parser().parse(source, dict(environment))
         self._source = source.split("\n")
         self._number = number
         """First number of the outermost ordered list, where the text does not have it."""
@@ -346,7 +346,7 @@ class _Blocks:
                 case "fence" | "code_block":
                     if lead != rest and not begun:
                         lines.append(StyledLine(lead, _length(lead)))
-                    lines.extend(code_lines(token.content.rstrip("\n"), token.info, self.width, rest))
+                    lines.extend(lay_out_code(token.content.rstrip("\n"), token.info, self.width, rest))
                 case "hr":
                     room = self.width - _length(rest)
                     lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _length(lead)))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from widgets.chat.markdown.highlighted_code import CodePiece
-from widgets.chat.markdown.markdown_blocks import RenderState, link_references, parser, render_chunk
+from widgets.chat.markdown.markdown_blocks import RenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import LONGEST_PARAGRAPH, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
 
@@ -248,4 +248,4 @@ def preload() -> None:
     """Load the Markdown and code parsers on any thread: else the first answer would load them while a key waits."""
     import pygments.lexers  # noqa: F401
 
-    parser()
+    markdown_parser()

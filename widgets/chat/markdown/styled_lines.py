@@ -61,7 +61,7 @@ class StyledLine(NamedTuple):
         """The row's characters."""
         return "".join(text for text, _ in self.spans)
 
-    def resolved(self) -> Sequence[Span]:
+    def resolve_spans(self) -> Sequence[Span]:
         """The spans with lazy faces worked out."""
         if self.code is None:
             return self.spans
@@ -72,12 +72,12 @@ class StyledLine(NamedTuple):
 BLANK = StyledLine(())
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Untrusted text made safe to show, its line ends as newlines."""
     return without_controls(text.replace("\r\n", "\n"))
 
 
-def width_of(text: str) -> int:
+def cell_width(text: str) -> int:
     """Cells that the text takes in a terminal."""
     return len(text) if text.isascii() else cell_len(text)
 
@@ -153,7 +153,7 @@ def wrap(
     text = "".join([part for part, _ in spans])
     first_gutter = sum(len(part) for part, _ in first)
     rest_gutter = sum(len(part) for part, _ in rest)
-    room = width - sum(width_of(part) for part, _ in rest)
+    room = width - sum(cell_width(part) for part, _ in rest)
     lines: list[StyledLine] = []
     for start, end, row_joint in row_breaks(text, room):
         if lines:
@@ -174,7 +174,7 @@ def wrap_text(
     return [line for source in sources for line in wrap([(source, face)], width, lead, lead)]
 
 
-def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
+def format_left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
     """Return a note of how many source lines are not shown.
 
     Args:
@@ -190,11 +190,11 @@ def left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
 def shorten(text: str, width: int) -> str:
     """The text in one row of at most `width` cells, an ellipsis where something was left out."""
     flat = " ".join(text.split())
-    if width_of(flat) <= width:
+    if cell_width(flat) <= width:
         return flat
     end = fitting_end(flat, 0, width - 1) if width > 1 else 0
     kept = flat[:end]
-    return kept + "…" if width_of(kept) < width else "…"
+    return kept + "…" if cell_width(kept) < width else "…"
 
 
 def shorten_path(text: str, width: int) -> str:
@@ -204,10 +204,10 @@ def shorten_path(text: str, width: int) -> str:
 
 def end_of_path(path: str, width: int) -> str:
     """The end of a path that has no room in `width` cells, from the name of a folder on if that is possible."""
-    if width_of(path) <= width:
+    if cell_width(path) <= width:
         return path
     tail = path[-max(1, width - 1) :]
-    while len(tail) > 1 and width_of(tail) >= width:
+    while len(tail) > 1 and cell_width(tail) >= width:
         tail = tail[1:]
     return "…" + (tail[tail.find("/") :] if "/" in tail[:-1] else tail)
 

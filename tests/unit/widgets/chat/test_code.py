@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.markdown.highlighted_code import CodePiece, code_lines, language_of, load_lexers
-from widgets.chat.markdown.styled_lines import width_of
+from widgets.chat.markdown.highlighted_code import CodePiece, find_language, lay_out_code, load_lexers
+from widgets.chat.markdown.styled_lines import cell_width
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,10 +23,10 @@ CODE = st.text(alphabet='ab =()"#日\t :\n', max_size=200)
 @given(CODE, st.integers(12, 60), st.sampled_from(["python", "", "nonsense", "js"]))
 def test_rows_join_to_the_code_again(source: str, width: int, language: str) -> None:
     joined: list[str] = []
-    for line in code_lines(source, language, width):
+    for line in lay_out_code(source, language, width):
         text = line.text[line.gutter :]
-        assert width_of(line.text) <= width
-        assert "".join(part for part, _ in line.resolved())[line.gutter :] == text
+        assert cell_width(line.text) <= width
+        assert "".join(part for part, _ in line.resolve_spans())[line.gutter :] == text
         if line.joint is None:
             joined.append(text)
         else:
@@ -116,7 +116,7 @@ def test_growing_code_is_lexed_again_at_its_end_only(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("info", ["python", "Python", "python title=x", "{.python}", " python,linenos"])
 def test_info_strings_name_their_language_in_many_ways(info: str) -> None:
-    assert language_of(info) == "python"
+    assert find_language(info) == "python"
 
 
 def test_code_is_plain_until_its_lexer_is_loaded() -> None:
@@ -140,13 +140,13 @@ def test_what_is_no_code_is_plain(language: str) -> None:
 
 
 def test_a_line_of_a_megabyte_is_cut_in_linear_time() -> None:
-    lines = code_lines("x" * 1_000_000, "", 100)
+    lines = lay_out_code("x" * 1_000_000, "", 100)
     assert len(lines) > 10_000
 
 
 def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
     source = "if x:\n    return one_thing + another_thing + a_third_thing"
-    rows = code_lines(source, "python", 30)
+    rows = lay_out_code(source, "python", 30)
     assert [row.text for row in rows] == [
         " if x:",
         "     return one_thing + ",

@@ -42,7 +42,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.token_totals import TokenTotals
-from app.llm.values.types import Usage
+from app.llm.values.requests_and_updates import Usage
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
@@ -75,11 +75,11 @@ def shown(changes: Iterable[Change]) -> list[TranscriptEntry]:
 
 def live(updates: Iterable[Update]) -> list[TranscriptEntry]:
     fold = EntryBuilder()
-    return shown(change for update in updates for change in fold.update(update))
+    return shown(change for update in updates for change in fold.changes_of_update(update))
 
 
 def reopened(events: Iterable[Event]) -> list[TranscriptEntry]:
-    return shown(EntryBuilder().events(events))
+    return shown(EntryBuilder().changes_of_log(events))
 
 
 def call(uid: str, name: str = "read_file", **arguments: Any) -> ToolCall:
@@ -184,12 +184,12 @@ def test_streaming_text_is_one_entry_that_grows() -> None:
 def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_something_came_between() -> None:
     fold = EntryBuilder()
     for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
-        fold.event(event)
-    fold.update(TextStreamed("x"))
-    assert fold.event(AssistantMessage(id=4, text="x")) == [PutEntry(AnswerEntry("answer1.0", "x"))]
-    fold.update(TextStreamed("y"))
-    fold.event(Notice(id=5, text="said meanwhile"))
-    moved = fold.event(AssistantMessage(id=6, text="y"))
+        fold.changes_of_event(event)
+    fold.changes_of_update(TextStreamed("x"))
+    assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [PutEntry(AnswerEntry("answer1.0", "x"))]
+    fold.changes_of_update(TextStreamed("y"))
+    fold.changes_of_event(Notice(id=5, text="said meanwhile"))
+    moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
     assert moved == [DropEntry("answer1.1"), PutEntry(AnswerEntry("answer1.1", "y"))]
 
 
@@ -223,7 +223,7 @@ def test_a_command_that_failed_is_no_success_and_the_users_time_is_not_the_turns
         result,
         TurnEnded(id=4, time=163.0, stopped="answer"),
     ]
-    entries = shown(EntryBuilder().events(events))
+    entries = shown(EntryBuilder().changes_of_log(events))
     tool = next(entry for entry in entries if isinstance(entry, ToolEntry))
     assert (tool.status, tool.summary) == ("error", "exit 1")
     assert next(entry for entry in entries if isinstance(entry, TurnEndEntry)).duration == 3.0
@@ -235,12 +235,14 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
         Question(id=2, call="c1.0", text="Which?", options=("a", "b")),
     ]
     fold = EntryBuilder()
-    entries = shown(fold.events(events))
+    entries = shown(fold.changes_of_log(events))
     assert entries == [QuestionEntry("e2", "c1.0", "Which?", ("a", "b"))]
     assert [line.text for line in entries[0].rows(40, opened=False)] == ["Which?"], "the bar below has its options"
-    assert not list(fold.event(ToolResult(id=9, call="c1.0", outcome=CallOutcome.OK, text="b", summary="b")))
+    assert not list(
+        fold.changes_of_event(ToolResult(id=9, call="c1.0", outcome=CallOutcome.OK, text="b", summary="b"))
+    )
     assert fold.open_question == entries[0]
-    answered = list(fold.event(Answer(id=3, call="c1.0", text="b")))
+    answered = list(fold.changes_of_event(Answer(id=3, call="c1.0", text="b")))
     assert fold.open_question is None
     assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
@@ -348,7 +350,7 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
         ToolResult(id=4, call="3", outcome=CallOutcome.STAGED, text="it printed this", proposal="P1"),
         ProposalStaged(id=5, proposal="P1", summary="s", files=(STAT,), calls=("1", "3")),
     ]
-    entries = shown(EntryBuilder().events(log))
+    entries = shown(EntryBuilder().changes_of_log(log))
     assert [entry.key for entry in entries if isinstance(entry, ToolEntry)] == ["tool2", "tool3"]
     assert key_of(log, 2) == key_of(log, 5), "who looks for the edit is led to the card"
 
@@ -357,7 +359,7 @@ def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept(
     summary = command_summary("sed -i 's/    /  /' a.py\necho done")
     origin = Origin(kind=OriginKind.COMMAND)
     event = ProposalStaged(id=1, proposal="P1", summary=summary, files=(STAT, STAT), calls=(), origin=origin)
-    (card,) = shown(EntryBuilder().event(event))
+    (card,) = shown(EntryBuilder().changes_of_event(event))
     whole, cut = "P1  Command: sed -i 's/    /  /' a.py ⏎ echo done · 2 files", "P1  Command: sed -i 's/  … · 2 files"
     for width, words in ((80, whole), (36, cut)):
         head, *rest = (line.text for line in card.rows(width, opened=False))

@@ -38,10 +38,10 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
     layout = laid_out(*(f"notice {number}" for number in range(20)))
     cursor = EntryCursor(layout.slots)
     cursor.index = 15
-    bottom = layout.slots.top(15) + layout.slots.items[15].gap + layout.slots.items[15].height
+    bottom = layout.slots.first_row(15) + layout.slots.items[15].gap + layout.slots.items[15].height
     assert cursor.row_to_show(0, 6) == bottom - 6
     assert cursor.row_to_show(bottom - 6, 6) is None
-    assert cursor.row_to_show(bottom + 20, 6) == layout.slots.top(15)
+    assert cursor.row_to_show(bottom + 20, 6) == layout.slots.first_row(15)
 
 
 def test_a_layout_of_nothing_holds_nothing() -> None:

@@ -6,7 +6,7 @@ from app.conversation.events import Decision
 from app.proposals.values.decision_facts import FileStat, HunkFact
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry
-from widgets.chat.markdown.styled_lines import width_of
+from widgets.chat.markdown.styled_lines import cell_width
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ LONG = "The text to replace occurs 3 times. Give more of its lines."
 @pytest.mark.parametrize("target", ["a.py", "a/long/way/down/to/a/file.py", "two words"])
 def test_nothing_is_cut_where_there_is_room_and_parts_stay_apart(width: int, target: str) -> None:
     row = ToolEntry("t", "edit_file", target, "error", LONG, duration=2.3).rows(width, opened=False)[0].text
-    assert width_of(row) <= width
-    assert row == f"Edit {target} · {LONG} · 2.3 s" or width_of(f"Edit {target} · {LONG} · 2.3 s") > width
+    assert cell_width(row) <= width
+    assert row == f"Edit {target} · {LONG} · 2.3 s" or cell_width(f"Edit {target} · {LONG} · 2.3 s") > width
     assert row.startswith("Edit ") and " · " in row
 
 

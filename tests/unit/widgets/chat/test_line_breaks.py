@@ -12,12 +12,12 @@ from widgets.chat.markdown.styled_lines import (
     BLANK,
     TEXT,
     TextStyle,
+    cell_width,
     format_seconds,
+    make_visible,
     row_breaks,
     shorten,
     slice_spans,
-    visible,
-    width_of,
     wrap,
     wrap_text,
 )
@@ -29,7 +29,7 @@ TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
 def test_rows_fit_and_join_to_the_text_again(text: str, width: int) -> None:
     joined = ""
     for start, end, joint in row_breaks(text, width):
-        assert width_of(text[start:end]) <= width
+        assert cell_width(text[start:end]) <= width
         joined += (joint or "") + text[start:end]
     assert joined.rstrip(" ") == text.rstrip(" ")
 
@@ -49,7 +49,7 @@ def test_prefixes_are_decoration() -> None:
 
 @given(TEXTS, st.integers(1, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
-    assert width_of(shorten(text, width)) <= width
+    assert cell_width(shorten(text, width)) <= width
 
 
 def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int)
         text += piece
         document.show(BLANK, text)
     document.show(BLANK, text)
-    assert document.lines == [BLANK, *wrap_text(visible(text), TEXT, width)]
+    assert document.lines == [BLANK, *wrap_text(make_visible(text), TEXT, width)]
 
 
 def test_rows_of_whole_lines_stay() -> None:
@@ -132,10 +132,10 @@ def test_columns_fit_and_keep_words_whole_if_they_can(cells: list[list[str]], wi
     widths = column_widths(rows, width)
     room = max(columns, width - GAP * (columns - 1))
     longest = [
-        max([1, *(width_of(word) for line in cells if index < len(line) for word in line[index].split())])
+        max([1, *(cell_width(word) for line in cells if index < len(line) for word in line[index].split())])
         for index in range(columns)
     ]
-    wanted = [max([1, *(width_of(line[index]) for line in cells if index < len(line))]) for index in range(columns)]
+    wanted = [max([1, *(cell_width(line[index]) for line in cells if index < len(line))]) for index in range(columns)]
     assert len(widths) == columns
     assert sum(widths) <= room
     assert all(1 <= given <= most for given, most in zip(widths, wanted, strict=True))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from widgets.chat.entries.entry_base import GrowingRows
 from widgets.chat.entries.message_entries import AnswerEntry
-from widgets.chat.markdown.markdown_blocks import parser
+from widgets.chat.markdown.markdown_blocks import markdown_parser
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
 from widgets.chat.markdown.markdown_splitter import (
     LONGEST_FENCE,
@@ -17,7 +17,7 @@ from widgets.chat.markdown.markdown_splitter import (
     LONGEST_TABLE,
     MORE_OF_TABLE,
 )
-from widgets.chat.markdown.styled_lines import StyledLine, width_of
+from widgets.chat.markdown.styled_lines import StyledLine, cell_width
 
 WORDS = st.sampled_from(
     [
@@ -90,13 +90,13 @@ def test_streamed_text_equals_finished_text(text: str, sizes: list[int], width: 
         position += size
         if data.draw(st.booleans()):
             document.advance()
-            assert all("".join(part for part, _ in line.resolved()) == line.text for line in document.lines)
+            assert all("".join(part for part, _ in line.resolve_spans()) == line.text for line in document.lines)
     document.append(text[position:])
     document.finish()
     document.advance()
     fresh = markdown_lines(text, width)
     assert rows(document.lines) == rows(fresh)
-    assert [line.resolved() for line in document.lines] == [line.resolved() for line in fresh]
+    assert [line.resolve_spans() for line in document.lines] == [line.resolve_spans() for line in fresh]
 
 
 @given(DOCUMENT, st.integers(12, 60))
@@ -104,7 +104,7 @@ def test_no_row_is_wider_than_the_pane_unless_its_decoration_is(text: str, width
     for line in markdown_lines(text, width):
         room = max(width, line.gutter + 12)
         if "│" not in line.text and "┼" not in line.text:
-            assert width_of(line.text) <= room, line.text
+            assert cell_width(line.text) <= room, line.text
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_no_row_is_wider_than_the_pane_unless_its_decoration_is(text: str, width
 )
 def test_nothing_of_the_text_is_lost(text: str) -> None:
     expected: list[str] = []
-    for token in parser().parse(text):
+    for token in markdown_parser().parse(text):
         for child in token.children or []:
             expected += words(child.content)
     shown = [word for line in markdown_lines(text, 60) for word in words(line.text) if not word.isdigit()]

@@ -13,7 +13,7 @@ from app.ui.themes.first_theme import own_theme
 from widgets.common.text_view import parse_coloured_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
-from widgets.diff.diff_colours import diff_variable_defaults
+from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
 
@@ -95,7 +95,7 @@ class Editing(App[None]):
         self.theme = "signoff-dark"
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return diff_variable_defaults(self.available_themes[self.theme])
+        return make_diff_variable_defaults(self.available_themes[self.theme])
 
     def compose(self) -> ComposeResult:
         yield CodeEditor(self._text, self._path)

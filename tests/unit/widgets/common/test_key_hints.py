@@ -128,4 +128,4 @@ async def test_what_is_looked_for_is_underlined_where_it_stands(label: str) -> N
 async def test_what_is_never_painted_is_not_waited_for_without_end() -> None:
     sight = OnScreenClock()
     await sight.wait(0.001)
-    assert not sight.had(time.monotonic())
+    assert not sight.was_on_screen_at(time.monotonic())

@@ -27,7 +27,7 @@ class RecordingView:
     def repaint(self) -> None:
         self._said.append("repaint")
 
-    def take_growth(self) -> None:
+    def handle_growth(self) -> None:
         self._said.append("grown")
 
     def relayout(self) -> None:

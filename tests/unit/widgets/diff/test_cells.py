@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from widgets.diff.display_cells import DisplayText, display_text, line_breaks, remembered, row_count, wrap_words
+from widgets.diff.display_cells import DisplayText, cache_recent, display_text, line_breaks, row_count, wrap_words
 from widgets.diff.line_marks import suspicious_spans
 
 TEXT = st.text(
@@ -32,10 +32,10 @@ def test_a_long_line_of_one_width_is_one_stretch_in_any_script() -> None:
 @given(TEXT)
 def test_positions_grow_and_end_at_the_end(line: str) -> None:
     shown = display_text(line)
-    drawn = [shown.drawn(index) for index in range(len(line) + 1)]
+    drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn)
     assert drawn[-1] == len(shown.text)
-    cells = [shown.cell(index) for index in range(len(shown.text) + 1)]
+    cells = [shown.column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells)
     assert cells[-1] == shown.width
 
@@ -43,8 +43,8 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
 @given(TEXT, st.integers(0, 40), st.integers(1, 30))
 def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
     shown = display_text(line)
-    first, last, blank = shown.cut(start, start + width)
-    cells = blank + shown.cell(last) - shown.cell(first)
+    first, last, blank = shown.slice_cells(start, start + width)
+    cells = blank + shown.column_of(last) - shown.column_of(first)
     assert cells <= width
     if shown.width >= start + width:
         assert cells >= width - 1, "at most half a wide character is missing"
@@ -59,8 +59,8 @@ def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     assert len(starts) == row_count(line, width)
     ends = [*starts[1:], len(shown.text)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        assert shown.cell(end) - shown.cell(start) + (hang if number else 0) <= width
-        assert shown.covering(shown.cell(start)) >= start, "no grapheme is halved"
+        assert shown.column_of(end) - shown.column_of(start) + (hang if number else 0) <= width
+        assert shown.character_at(shown.column_of(start)) >= start, "no grapheme is halved"
 
 
 WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}", fullmatch=True), max_size=12)
@@ -128,8 +128,8 @@ def test_emoji_sequences_stay_whole() -> None:
 @given(TEXT)
 def test_a_drawn_character_is_led_back_to_its_source(line: str) -> None:
     shown = display_text(line)
-    assert all(shown.source(shown.drawn(index)) == index for index in range(len(line)))
-    assert shown.source(len(shown.text)) == len(line)
+    assert all(shown.source_index(shown.drawn_index(index)) == index for index in range(len(line)))
+    assert shown.source_index(len(shown.text)) == len(line)
 
 
 def test_a_long_run_of_wide_characters_needs_few_places() -> None:
@@ -137,19 +137,19 @@ def test_a_long_run_of_wide_characters_needs_few_places() -> None:
     shown = display_text(line)
     assert len(shown.stops) < 4
     assert shown.width == 600_000
-    assert shown.cut(301, 401) == (151, 200, 1)
+    assert shown.slice_cells(301, 401) == (151, 200, 1)
 
 
 def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
     line = "x = y;" * 80_000
     assert display_text(line).stops == ()
-    assert display_text(line).cut(400_000, 400_100) == (400_000, 400_100, 0)
+    assert display_text(line).slice_cells(400_000, 400_100) == (400_000, 400_100, 0)
 
 
 def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     calls: list[str] = []
 
-    @remembered(8)
+    @cache_recent(8)
     def noted(line: str) -> int:
         calls.append(line)
         return len(line)
@@ -165,7 +165,7 @@ def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
 
 def test_a_grapheme_is_cut_out_whole_or_leaves_a_blank() -> None:
     line = display_text("a\U0001f469\u200d\U0001f4bbb")
-    assert line.cut(1, 3) == (1, 4, 0), "all of it"
-    assert line.cut(2, 4) == (4, 5, 1), "half of it would be left"
-    assert line.cut(0, 2) == (0, 1, 0)
-    assert line.cut(9, 12) == (5, 5, 0)
+    assert line.slice_cells(1, 3) == (1, 4, 0), "all of it"
+    assert line.slice_cells(2, 4) == (4, 5, 1), "half of it would be left"
+    assert line.slice_cells(0, 2) == (0, 1, 0)
+    assert line.slice_cells(9, 12) == (5, 5, 0)

@@ -135,20 +135,20 @@ def test_no_row_is_outside_of_a_layout() -> None:
     for line in (-1, rows.height):
         with pytest.raises(IndexError):
             rows.part_at(line)
-    assert rows.locate(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
+    assert rows.find_equal_row(LineRow(9, None, 4, None, 0)) is None, "of a file that is not there"
 
 
 def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen() -> None:
     sheet = laid_out(numbered(3, 20, 35))
     first, second, third = sheet.diffs[0].change.hunks
     unseen = UnseenLines(sheet.scene, SeenLines())
-    below = unseen.below(0, LineRow(0, 10, 10, None, 0))
+    below = unseen.iterate_from(0, LineRow(0, 10, 10, None, 0))
     assert [place.hunk for place in below][:2] == [1, 2], "from the context between the first two on"
     sheet.scene.left_out = frozenset({second.id})
-    assert [place.hunk for place in unseen.below(0, None)][:2] == [0, 2]
-    assert not sheet.scene.left_out_row(LineRow(0, 10, 10, None, 0))
-    assert sheet.scene.left_out_row(LineRow(0, 20, None, 1, 0))
-    assert not sheet.scene.left_out_row(LineRow(0, 35, None, 2, 0)), third.id
+    assert [place.hunk for place in unseen.iterate_from(0, None)][:2] == [0, 2]
+    assert not sheet.scene.is_left_out_row(LineRow(0, 10, 10, None, 0))
+    assert sheet.scene.is_left_out_row(LineRow(0, 20, None, 1, 0))
+    assert not sheet.scene.is_left_out_row(LineRow(0, 35, None, 2, 0)), third.id
     assert first.id != second.id
 
 
@@ -156,7 +156,7 @@ def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     rows, scene = map(sheet.rows.row_at, range(sheet.rows.rows)), sheet.scene
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
-    cut = scene.cut(scene.drawn(row, "old", 0), 2)
+    cut = scene.cut_line(scene.drawn_line(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
 
 
@@ -165,7 +165,7 @@ def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
     cursor = DiffCursor(sheet, Window())
     gaps = []
     for number in range(sheet.rows.rows):
-        cursor.put(number)
+        cursor.place_at(number)
         if isinstance(cursor.row, FoldRow):
             gaps.append(cursor.gap)
         elif isinstance(cursor.row, LineRow):
@@ -178,12 +178,12 @@ def test_between_two_versions_no_line_is_picked() -> None:
     sheet = laid_out(diff)
     cursor = DiffCursor(sheet, Window())
     picking = LineSelection(sheet, cursor, RecordingView({}, []))
-    cursor.put(sheet.rows.row_of_hunk(0, 0) or 0)
+    cursor.place_at(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
-    picked = picking.picked(None)
+    picked = picking.picked_lines(None)
     assert picked is not None and picked.lines.old == {3}
     sheet.show(proposal("P1", [diff]), [diff], versions=True)
-    assert picking.picked(None) is None
+    assert picking.picked_lines(None) is None
 
 
 def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
@@ -191,7 +191,7 @@ def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
     sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
     cursor = DiffCursor(sheet, Window())
-    cursor.put(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row_at(n), CommentRow)))
+    cursor.place_at(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row_at(n), CommentRow)))
     assert cursor.source_line == SourceLine(0, "new", 3)
 
 
@@ -247,7 +247,7 @@ def first_row(sheet: DiffModel) -> str:
     """What stands on the first row of the added line."""
     row = sheet.rows.row_at(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
     assert isinstance(row, LineRow)
-    drawn = sheet.scene.drawn(row, "new", 0)
+    drawn = sheet.scene.drawn_line(row, "new", 0)
     return drawn.text.text[: drawn.starts[1]]
 
 

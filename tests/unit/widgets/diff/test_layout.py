@@ -25,7 +25,7 @@ from widgets.diff.diff_rows import (
     UnifiedSegment,
 )
 from widgets.diff.diff_search import find_matches
-from widgets.diff.white_space import hidden_whitespace
+from widgets.diff.white_space import find_hidden_whitespace
 
 
 @st.composite
@@ -109,7 +109,7 @@ def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> 
     after = arrange([diff], DiffShape(split=not split, whole=True), measure=height)
     for row in rows_of(before):
         if isinstance(row, LineRow):
-            number = after.locate(row)
+            number = after.find_equal_row(row)
             assert number is not None
             found = after.row_at(number)
             assert isinstance(found, LineRow)
@@ -127,10 +127,10 @@ def spaced(lines: list[str], how: list[str]) -> list[str]:
 def test_without_white_space_each_line_has_one_place(how: list[str], split: bool, whole: bool) -> None:
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
-    left = hidden_whitespace([diff])
+    left = find_hidden_whitespace([diff])
     layout = arrange([diff], DiffShape(split=split, whole=whole), left_out=left, measure=height)
     rows = rows_of(layout)
-    assert left.total == how.count("space")
+    assert left.hidden_line_count == how.count("space")
     context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
     assert all(row.old == row.new for row in context)
     counted = sum(row.lines for row in rows if isinstance(row, FoldRow))
@@ -142,20 +142,20 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
         range(len(diff.change.hunks))
     )
     for number, row in enumerate(rows):
-        assert layout.locate(row) == number or not isinstance(row, LineRow | SpaceRow)
+        assert layout.find_equal_row(row) == number or not isinstance(row, LineRow | SpaceRow)
     everything = arrange([diff], DiffShape(split=split), measure=height)
     for row in rows_of(everything):
-        assert layout.locate(row) is not None
+        assert layout.find_equal_row(row) is not None
     for row in rows:
-        assert everything.locate(row) is not None
+        assert everything.find_equal_row(row) is not None
 
 
 def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
     notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
     layout = arrange([file_diff("a.py", "a\n", "b\n")], DiffShape(), top=notes, measure=height)
-    assert [layout.locate(note) for note in notes] == [0, 1, 2]
-    assert layout.locate(NoteRow(-1, "was run", "done", "k")) == 2
-    assert layout.locate(NoteRow(-1, "three", "note")) is None
+    assert [layout.find_equal_row(note) for note in notes] == [0, 1, 2]
+    assert layout.find_equal_row(NoteRow(-1, "was run", "done", "k")) == 2
+    assert layout.find_equal_row(NoteRow(-1, "three", "note")) is None
 
 
 @given(changes())
@@ -254,7 +254,7 @@ def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
     found = find_matches(diffs, "fetch")
     layout = arrange(diffs, DiffShape(whole=True), measure=height)
-    numbers = [layout.locate(hit.row) for hit in found]
+    numbers = [layout.find_equal_row(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({hit.line for hit in found}) > 5
 
@@ -282,8 +282,8 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     before = layout.height
     layout.grow(lines=100)
     assert layout.height == before
-    assert layout.locate(LineRow(0, None, 20_000, 1_000, 0)) is not None
-    assert layout.row_of_hunk(0, 1_000) == layout.locate(LineRow(0, 20_000, None, 1_000, 0))
+    assert layout.find_equal_row(LineRow(0, None, 20_000, 1_000, 0)) is not None
+    assert layout.row_of_hunk(0, 1_000) == layout.find_equal_row(LineRow(0, 20_000, None, 1_000, 0))
     assert not layout.complete, "what is below is not needed"
     rest = arrange([diff], DiffShape(), measure=height)
     assert rows_of(layout) == rows_of(rest)

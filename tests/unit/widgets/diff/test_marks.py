@@ -21,7 +21,7 @@ from widgets.diff.diff_pane import map_rows
 from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display_text
 from widgets.diff.file_facts import warning_notes
-from widgets.diff.line_marks import LineMarks, changed_spans, moved_lines, suspicious_spans
+from widgets.diff.line_marks import LineMarks, changed_spans, find_moved_lines, suspicious_spans
 from widgets.diff.syntax_tokens import CHUNK_LINES, LEAD_LINES, WHOLE_FILE_LINES, SyntaxTokens, lex_lines
 
 LINES = st.lists(st.sampled_from(["a = b", "a = c", "return x", "", "def f(a):", "if x > y:"]), max_size=12)
@@ -76,7 +76,7 @@ def test_a_block_that_moved_is_marked_on_both_sides() -> None:
     block = "def helper(value):\n    return value * 2 + offset\n"
     old = block + "\n\nA = 1\nB = 2\nC = 3\n"
     new = "A = 1\nB = 2\nC = 3\n\n\n" + block
-    moved = moved_lines([file_diff("a.py", old, new)])
+    moved = find_moved_lines([file_diff("a.py", old, new)])
     assert {(0, "old", 0), (0, "old", 1), (0, "new", 5), (0, "new", 6)} <= moved.keys()
 
 
@@ -99,7 +99,7 @@ def shuffled(*, changed: bool) -> FileDiff:
 def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_since() -> None:
     diff = shuffled(changed=True)
     marks = LineMarks([diff])
-    marks.moved = moved_lines([diff])
+    marks.moved = find_moved_lines([diff])
     new = {line: other for line, other in marks.moved.items() if line.side == "new"}
     assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
     assert marks.words_since_moved(SourceLine(0, "new", 10)) == ((20, 26),)
@@ -112,7 +112,7 @@ def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_s
 def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
     diff = shuffled(changed=False)
     marks = LineMarks([diff])
-    marks.moved = moved_lines([diff])
+    marks.moved = find_moved_lines([diff])
     assert len(marks.moved) == 10
     assert all(marks.words_since_moved(line) == () for line in marks.moved)
 
@@ -129,7 +129,7 @@ def test_a_block_of_which_less_than_half_stayed_has_not_moved_as_one() -> None:
     other = [block[0], *(f"    {number} + {number}" for number in range(6)), block[-1]]
     stays = [f"line {number} stays" for number in range(8)]
     diff = file_diff("a.py", "\n".join([*block, *stays]) + "\n", "\n".join([*stays, *other]) + "\n")
-    assert moved_lines([diff]) == {}
+    assert find_moved_lines([diff]) == {}
 
 
 @given(st.lists(st.integers(0, 6), max_size=14), st.lists(st.integers(0, 6), max_size=14))
@@ -137,7 +137,7 @@ def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: 
     words = ["", "}", "alpha beta gamma", "alpha beta delta", "one_long_name_of_it()", "return value", "x = 1"]
     texts = ["".join(f"{words[number]}\n" for number in numbers) for numbers in (old, new)]
     diff = file_diff("a.py", *texts)
-    moved = moved_lines([diff])
+    moved = find_moved_lines([diff])
     for line, other in moved.items():
         assert line.side != other.side
         assert any(line.line in hunk_line_numbers(hunk, line.side) for hunk in diff.change.hunks)
@@ -150,7 +150,7 @@ def test_what_stands_beside_a_moved_block_has_not_moved_with_it_unless_it_is_sim
     new = ["what else is there", *block, "del everything[0]"]
     stays = [f"line {number} stays" for number in range(8)]
     diff = file_diff_of_hunks("a.py", [*old, *stays], [*stays, *new], [(0, 4, 0, 0), (12, 0, 8, 4)])
-    moved = moved_lines([diff])
+    moved = find_moved_lines([diff])
     assert moved.keys() == {*(SourceLine(0, "old", line) for line in (1, 2))} | {
         *(SourceLine(0, "new", line) for line in (9, 10))
     }
@@ -160,7 +160,7 @@ def test_what_stands_apart_from_a_moved_block_has_not_moved_with_it() -> None:
     block = ["def helper(value):", "    return value * 2 + offset"]
     stays = [f"line {number} stays" for number in range(8)]
     old, new = ["rate = net * 1", "stays", *block, *stays], ["stays", *stays, "rate = net * 2", *block]
-    moved = moved_lines([file_diff_of_hunks("a.py", old, new, [(0, 1, 0, 0), (2, 2, 1, 0), (12, 0, 9, 3)])])
+    moved = find_moved_lines([file_diff_of_hunks("a.py", old, new, [(0, 1, 0, 0), (2, 2, 1, 0), (12, 0, 9, 3)])])
     assert {line.line for line in moved if line.side == "new"} == {10, 11}
 
 
@@ -168,34 +168,34 @@ def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() 
     block = ["def helper(value):", "    return value * 2 + offset"]
     old, new = [*block, "rate = net * 1"], ["import numbers", *block, "rate = net * 2"]
     diff = file_diff_of_hunks("a.py", old, new, [(0, 3, 0, 4)])
-    assert {line.line for line in moved_lines([diff]) if line.side == "new"} == {1, 2}
+    assert {line.line for line in find_moved_lines([diff]) if line.side == "new"} == {1, 2}
 
 
 def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     diff = shuffled(changed=False)
     monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 9)
-    assert moved_lines([diff]) == {}
+    assert find_moved_lines([diff]) == {}
     monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 10)
-    assert moved_lines([diff])
+    assert find_moved_lines([diff])
 
 
 def test_short_coincidences_have_not_moved() -> None:
-    assert moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
+    assert find_moved_lines([file_diff("a.py", "}\nx\n", "y\n}\nx\nz\n}\n")]) == {}
 
 
 def test_moved_lines_cost_little_in_a_large_change() -> None:
-    assert moved_lines(many_lines(50_000)) == {}
+    assert find_moved_lines(many_lines(50_000)) == {}
 
 
 def test_the_partner_of_a_line() -> None:
     marks = LineMarks([file_diff("a.py", "a = 1\nb = 2\n", "a = 1\nb = 3\n")])
-    assert marks.partner(0, 0, "old", 1) == 1
-    assert marks.words(0, 0, "new", 1) == (((4, 5),), False)
+    assert marks.paired_line(0, 0, "old", 1) == 1
+    assert marks.changed_words(0, 0, "new", 1) == (((4, 5),), False)
 
 
 def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("widgets.diff.line_marks.pair_lines", None)
-    assert LineMarks(many_lines(50_000)).partner(0, 0, "new", 49_999) is None
+    assert LineMarks(many_lines(50_000)).paired_line(0, 0, "new", 49_999) is None
 
 
 def test_only_the_visible_part_of_a_long_line_is_compared_twice() -> None:
@@ -293,7 +293,7 @@ class Desk:
     def looked(self) -> "Desk":
         """It has begun what is to be found out about the change."""
         self.background.find_moved_lines()
-        self.background.start()
+        self.background.start_waiting_work()
         return self
 
 
@@ -323,7 +323,7 @@ async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> Non
     desk = Desk(*many_lines(50_000))
     desk.sheet.lay_out(Size(80, 30), None)
     desk.background.finish_layout()
-    desk.background.start()
+    desk.background.start_waiting_work()
     desk.sheet.rows = DiffLayout()
     await desk.jobs["layout"]()
     assert desk.said == []

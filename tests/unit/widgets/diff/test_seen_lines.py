@@ -14,7 +14,12 @@ from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
-from widgets.diff.display_cells import display_around, display_text, kept_of_change, kept_of_context
+from widgets.diff.display_cells import (
+    display_around,
+    display_text,
+    shown_stretches_of_change,
+    shown_stretches_of_context,
+)
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda span: (min(span), max(span))), max_size=8
@@ -60,10 +65,10 @@ def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
 
 def test_a_line_that_fits_is_shown_whole() -> None:
     line = "word " * 400
-    assert kept_of_change(line, ((0, 4),), 2_000, True) is None
-    assert kept_of_change(line, ((0, 4),), 1_999, True) is not None
-    assert kept_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
-    assert kept_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
+    assert shown_stretches_of_change(line, ((0, 4),), 2_000, True) is None
+    assert shown_stretches_of_change(line, ((0, 4),), 1_999, True) is not None
+    assert shown_stretches_of_change(line, ((0, 4),), 100, False) is None, "what is beyond the edge is not in the way"
+    assert shown_stretches_of_change(line, ((0, 4), (1_900, 1_904)), 100, False) is not None
 
 
 LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
@@ -73,7 +78,7 @@ LINES = st.text(st.sampled_from("abc, \t中é\u200b"), max_size=900)
 def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], width: int, wrap: bool) -> None:
     changed = tuple((10 * start, min(len(line), 10 * start + 7)) for start in sorted({start for start, _ in spans}))
     changed = tuple(span for span in changed if span[0] < span[1])
-    kept = kept_of_change(line, changed, width, wrap)
+    kept = shown_stretches_of_change(line, changed, width, wrap)
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
@@ -86,18 +91,18 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
         at = end
     assert shown.text == "".join(texts)
     assert [shown.text[start:end] for start, end in shown.gaps] == [text for text in texts if text.startswith("⋯")]
-    drawn = [shown.drawn(index) for index in range(len(line) + 1)]
+    drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn) and drawn[-1] == len(shown.text)
-    cells = [shown.cell(index) for index in range(len(shown.text) + 1)]
+    cells = [shown.column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells) and cells[-1] == shown.width
 
 
 def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut() -> None:
-    assert kept_of_change("x" * 500, ((3, 5),), 80, False) is None
-    assert kept_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
-    assert kept_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
-    assert kept_of_context("x" * 1_999, True) is None
-    assert kept_of_context("x" * 5_000, True) == ((0, 400),)
+    assert shown_stretches_of_change("x" * 500, ((3, 5),), 80, False) is None
+    assert shown_stretches_of_change("x" * 500, ((400, 405),), 80, False) == ((388, 417),)
+    assert shown_stretches_of_change("x" * 500, (), 80, False) is None, "a new line is shown whole"
+    assert shown_stretches_of_context("x" * 1_999, True) is None
+    assert shown_stretches_of_context("x" * 5_000, True) == ((0, 400),)
 
 
 @settings(max_examples=at_most(25))

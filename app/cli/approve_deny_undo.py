@@ -35,7 +35,7 @@ from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.workspace_recovery import append_decision_to_sessions
+from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import strip_unsafe
 
@@ -96,7 +96,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         checks: tuple[CheckFact, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
-            from app.cli.check_commands import check_before_writing
+            from app.cli.check_command import check_before_writing
 
             checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)

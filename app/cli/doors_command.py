@@ -8,7 +8,7 @@ from app.cli.command_output import CommandError, ExitCode, print_json, print_lin
 from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
 from app.cli.proposal_list import format_proposal
 from app.doors.hook.agents import AGENTS, Agent, find_agent
-from app.doors.hook.hook_settings import (
+from app.doors.hook.hook_installation import (
     InstalledHook,
     UnreadableSettings,
     add_hook,
@@ -19,7 +19,7 @@ from app.doors.hook.hook_settings import (
     render_toml_hooks,
     settings_weaknesses,
 )
-from app.doors.hook.options import HookOptions
+from app.doors.hook.hook_options import HookOptions
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.runtime.open_workspace import OpenWorkspace

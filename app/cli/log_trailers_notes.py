@@ -48,7 +48,7 @@ _COMMITS = 3
 def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print every decision with time, files and feedback; or verify the record; or print the schema."""
     if arguments.schema:
-        from app.cli.reference_commands import document_schema
+        from app.cli.keys_servers_completion import document_schema
 
         schema = document_schema(VerifyDocument if arguments.verify else list[DecisionLine])
         print_text(json.dumps(schema, indent=2) + "\n")
@@ -71,7 +71,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         said += "  (words were said that are not kept as they were)" if one.words_lost else ""
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
-        called = f"  ({caller.words})" if (caller := _caller(one)) else ""
+        called = f"  ({caller.description})" if (caller := _caller(one)) else ""
         besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
         besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"

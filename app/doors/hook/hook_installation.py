@@ -18,7 +18,7 @@ from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import Agent
-from app.doors.hook.options import HookOptions, parse_hook_options
+from app.doors.hook.hook_options import HookOptions, parse_hook_options
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
@@ -250,17 +250,20 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     text = remove_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": hook_command(agent, options), "timeout": limit, **agent.on_failure}
-    # Nothing is at stake before a prompt: a failure there is not to take the user's words away.
-    before_prompt = {"type": "command", "command": f"signoff hook {agent.name}"}
+    # Nothing is at stake before a prompt and after a turn: a failure is neither to take the user's words away nor to
+    # make the agent go on.
+    beside = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
-    return _with_group(text, agent.before_prompt, {"hooks": [before_prompt]})
+    for event in filter(None, (agent.before_prompt, agent.after_turn)):
+        text = _with_group(text, event, {"hooks": [beside]})
+    return text
 
 
 def remove_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
-    for event in (agent.before_tool, agent.before_prompt):
+    for event in (agent.before_tool, agent.before_prompt, agent.after_turn):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
             hooks = _members(group)["hooks"]

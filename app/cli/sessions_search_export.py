@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.cli.command_output import CommandError, ExitCode, format_time, print_json, print_line, print_text
 from app.cli.json_documents import (
@@ -33,6 +34,9 @@ from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
 from app.text.plural import plural
+
+if TYPE_CHECKING:
+    from app.runtime.review_report import ReviewReport
 
 _FROM_ELSEWHERE = (
     "The conversation above was held in another program ({program}), with other tools. From here on, call only the "
@@ -115,9 +119,9 @@ def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Ex
 def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Write a session as Markdown or as a JSON list of events, or the history of one proposal."""
     if arguments.review:
-        return _export_review(runtime, arguments.session, arguments.format)
-    if arguments.format == "html":
-        raise CommandError("--format html goes with --review.", ExitCode.USAGE)
+        return _export_review(runtime, arguments)
+    if arguments.format not in ("md", "json"):
+        raise CommandError(f"--format {arguments.format} goes with --review.", ExitCode.USAGE)
     if arguments.session == "latest":
         latest = runtime.sessions.latest()
         if latest is None:
@@ -162,15 +166,19 @@ def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path)
         raise CommandError(f"{folder} cannot be written: {error.strerror or error}.", ExitCode.USAGE) from error
 
 
-def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
+def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     from app.runtime.review_report import make_report, render_markdown
 
+    name, form = arguments.session, arguments.format
     if form == "json":
         raise CommandError(
             f"`signoff show {name} --json` and `signoff log --json` have what a program needs.", ExitCode.USAGE
         )
     try:
         found = make_report(runtime, name)
+        if form in ("github", "gitlab"):
+            print_text(_forge_review(runtime, found, arguments))
+            return ExitCode.DONE
     except KeyError as error:
         raise CommandError(
             f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
@@ -182,6 +190,21 @@ def _export_review(runtime: OpenWorkspace, name: str, form: str) -> ExitCode:
     else:
         print_text(render_markdown(found))
     return ExitCode.DONE
+
+
+def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: argparse.Namespace) -> str:
+    """Return the review of a proposal as the JSON that the API of a forge takes."""
+    import json
+
+    from app.git.run_git import GitFailed
+    from app.runtime.forge_review import make_forge_review
+
+    try:
+        review = make_forge_review(runtime, report, arguments.base, arguments.head)
+    except GitFailed as error:
+        raise CommandError(str(error), ExitCode.REFUSED) from error
+    made = review.github if arguments.format == "github" else review.gitlab
+    return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 
 
 def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:

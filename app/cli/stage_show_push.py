@@ -71,7 +71,7 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
-    from app.cli.check_commands import check_before_writing
+    from app.cli.check_command import check_before_writing
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)
@@ -121,7 +121,7 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
     print_line(f"Staged {format_proposal(proposal)}")
     for left_out in proposal.left_out:
         hint = "; --all stages them too" if left_out.why == "signed" else ""
-        print_line(f"{left_out.words}{hint}.")
+        print_line(f"{left_out.description}{hint}.")
     if proposal.on_disk:
         print_line(
             f"It is on disk already: `signoff approve {proposal.id}` keeps it, `signoff deny {proposal.id}` takes it "
@@ -148,7 +148,7 @@ def show_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     if proposal.ignored_words:
         print_line(f"# {escape_unsafe(proposal.ignored_words, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
-        print_line(f"# From {escape_unsafe(proposal.origin.words, keep='')}")
+        print_line(f"# From {escape_unsafe(proposal.origin.description, keep='')}")
     for path, words in all_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.doors.hook.errors import NotStaged
+from app.doors.hook.call_errors import NotStaged
 from app.storage.captured_edit_store import CapturedFile
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -59,7 +59,7 @@ class TurnFiles:
                 "Only files in it can be changed; ask the user."
             )
         try:
-            return self._workspace.trace(absolute)[1]
+            return self._workspace.resolve_both_paths(absolute)[1]
         except WorkspaceError as error:
             raise NotStaged(f"{error}.") from error
 

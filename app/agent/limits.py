@@ -1,0 +1,269 @@
+"""Limits on what a session may cost and how long its turns may work, and how much of them is used, by its log."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.config.config_tables import PriceTable
+from app.conversation.events import (
+    AssistantMessage,
+    Compacted,
+    Event,
+    Intervention,
+    InterventionKind,
+    LadderMove,
+    LimitName,
+    RequestFailed,
+    RequestSent,
+    SideAnswer,
+    ToolResult,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from app.conversation.payload.token_count import estimate_text_tokens
+from app.llm.capabilities.model_list import add_cost
+from app.llm.values.requests_and_updates import Usage
+from app.text.duration import format_duration
+
+NEAR = 0.8
+"""The share of a limit at which user and model are told that it is near."""
+_CLOSING_INPUT = 300
+"""Tokens that a closing request reads besides the conversation: its instruction."""
+_CLOSING_OUTPUT = 1_000
+"""Tokens that it may write."""
+_LEAST_OUTPUT = 500
+"""Tokens that a response has to have room for, or its request does not go out."""
+_BYTES_PER_TOKEN = 3
+"""Of a response that is being received; fewer than usual, so that its cost is not underestimated."""
+NO_PRICE = (
+    "The cost limit cannot be kept, since the price of {model} is not known: set it under [price] in the "
+    'configuration ("{model}" = {{ input = 3, output = 15 }}, in dollars per million tokens), or lift the limit.'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a session; None where there is none."""
+
+    max_cost: float | None = None
+    """US dollars that all requests of the session may cost."""
+    max_seconds: float | None = None
+    """Seconds that its turns may work, without the waits for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedLimit:
+    """A limit that ends the turn."""
+
+    name: LimitName
+    message: str
+    """One line for the user: which limit, what is used, how to raise it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitUse:
+    """How much of a limit is used."""
+
+    name: LimitName
+    share: float
+    words: str
+    """`$1.60 of the cost limit of $2.00`."""
+    key: str
+    """Of the limit at this value: it is told once that it is near."""
+
+
+def format_cost(dollars: float) -> str:
+    """Return an amount in dollars, exact to the cent, or to two digits where it is less than one."""
+    return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.2g}"
+
+
+_IN_A_TURN = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
+"""Events that only a running turn writes: others may come days after a crash has left one without its end."""
+
+
+class UsageMeter:
+    """Fold: the cost and the working time of a session, and which limits were announced as near.
+
+    A response that came without a count of its tokens is estimated.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._cost = 0.0
+        self._unpriced = Usage()
+        """Tokens of responses whose cost is not in the log."""
+        self._estimate = 0
+        """Tokens of the last request, as estimated."""
+        self._unanswered = False
+        """Nothing that accounts for the last request is in the log yet."""
+        self._worked = 0.0
+        self._latest: float | None = None
+        """Time of the running turn's latest event."""
+        self.announced: set[str] = set()
+        """Limits that were announced as near: `LimitUse.key`."""
+
+    @property
+    def seconds(self) -> float:
+        """Return the working time of all turns until now, the running one too."""
+        running = self._clock() - self._latest if self._latest is not None else 0.0
+        return self._worked + max(0.0, running)
+
+    def cost(self, price: PriceTable) -> float:
+        """Return US dollars for all requests; `price` is that of tokens whose cost was not recorded."""
+        return self._cost + (add_cost(self._unpriced, price).cost or 0.0)
+
+    def apply(self, event: Event) -> None:
+        """Take in the next event."""
+        self._count_time(event)
+        match event:
+            case RequestSent():
+                self._settle()
+                self._estimate, self._unanswered = event.estimated_tokens, True
+            case RequestFailed():
+                self._unanswered = False
+            case AssistantMessage():
+                self._unanswered = False
+                self._add(event.usage or self._estimated(event))
+            case Compacted() | SideAnswer():
+                self._add(event.usage)
+            case TurnEnded():
+                self._settle()
+            case Intervention(kind=InterventionKind.LIMIT_NEAR):
+                self.announced.add(event.limit)
+
+    def _count_time(self, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self._latest = event.time
+            self.announced = {key for key in self.announced if not key.startswith("steps")}
+        elif self._latest is not None and isinstance(event, _IN_A_TURN):
+            self._worked += max(0.0, event.time - self._latest)
+            self._latest = max(event.time, self._latest)
+            if isinstance(event, ToolResult):
+                self._worked = max(0.0, self._worked - event.waited)
+            elif isinstance(event, TurnEnded):
+                self._latest = None
+
+    def _settle(self) -> None:
+        """Count the input of a request that was cut off before anything of its response was kept."""
+        if self._unanswered:
+            self._unanswered = False
+            self._add(Usage(prompt_tokens=self._estimate))
+
+    def _estimated(self, message: AssistantMessage) -> Usage:
+        calls = sum(len(call.raw_arguments or str(call.arguments)) for call in message.calls)
+        written = estimate_text_tokens(message.text + message.reasoning)
+        written += (calls + message.unfinished_calls) // _BYTES_PER_TOKEN
+        return Usage(prompt_tokens=self._estimate, completion_tokens=written)
+
+    def _add(self, usage: Usage | None) -> None:
+        if usage is None:
+            return
+        if usage.cost is not None:
+            self._cost += usage.cost
+            return
+        counted = self._unpriced.model_dump(exclude={"cost"})
+        self._unpriced = Usage(**{name: count + getattr(usage, name) for name, count in counted.items()})
+
+
+class TurnBudget:
+    """How much of the limits is left to a turn.
+
+    Args:
+        price: Of the turn's model; None if it is not known.
+        context_tokens: Returns the tokens of the next request.
+    """
+
+    def __init__(
+        self,
+        usage: UsageMeter,
+        limits: Limits,
+        model: str,
+        price: PriceTable | None,
+        context_tokens: Callable[[], int],
+    ) -> None:
+        self._usage = usage
+        self._limits = limits
+        self._model = model
+        self._price = price
+        self._context_tokens = context_tokens
+
+    def reached(self, *, before_request: bool) -> ReachedLimit | None:
+        """Return the limit that ends the turn now.
+
+        The closing request has to stay within the cost limit.
+
+        Args:
+            before_request: another request is to go out before the closing one.
+        """
+        limits = self._limits
+        if limits.max_seconds is not None and self._usage.seconds >= limits.max_seconds:
+            used = f"The time limit of {format_duration(limits.max_seconds)} is reached"
+            return ReachedLimit("time", f"{used}. Raise max_time in the configuration (signoff run: --max-time).")
+        if limits.max_cost is None:
+            return None
+        if self._price is None:
+            return ReachedLimit("cost", NO_PRICE.format(model=self._model))
+        spent = self._usage.cost(self._price)
+        needed = self._closing_cost + (self._price_of(self._context_tokens(), _LEAST_OUTPUT) if before_request else 0)
+        if spent + needed <= limits.max_cost:
+            return None
+        return ReachedLimit(
+            "cost",
+            f"The cost limit of {format_cost(limits.max_cost)} is reached: {format_cost(spent)} is spent, and the "
+            f"next step needs up to {format_cost(needed)}. Raise max_cost in the "
+            "configuration (signoff run: --max-cost).",
+        )
+
+    def used(self, steps: int, step_limit: int) -> list[LimitUse]:
+        """Return how much of each limit is used, given the steps of the turn."""
+        limits = self._limits
+        words = f"{steps} of the {step_limit} steps of this turn"
+        uses = [LimitUse("steps", steps / step_limit, words, f"steps {step_limit}")]
+        if (seconds := limits.max_seconds) is not None:
+            words = f"{format_duration(self._usage.seconds)} of the time limit of {format_duration(seconds)}"
+            uses.append(LimitUse("time", self._usage.seconds / seconds, words, f"time {seconds:g}"))
+        if (dollars := limits.max_cost) is not None and self._price is not None:
+            spent = self._usage.cost(self._price)
+            words = f"{format_cost(spent)} of the cost limit of {format_cost(dollars)}"
+            uses.append(LimitUse("cost", spent / dollars, words, f"cost {dollars:g}"))
+        return uses
+
+    def newly_near(self, steps: int, step_limit: int) -> list[LimitUse]:
+        """Return the limits that are nearly used and of which nobody was told yet."""
+        uses = self.used(steps, step_limit)
+        return [use for use in uses if use.share >= NEAR and use.key not in self._usage.announced]
+
+    async def wait_for_time_limit(self, waited: Callable[[], float] = lambda: 0.0) -> None:
+        """Return once the working time is used up.
+
+        Args:
+            waited: Returns for how many seconds the user has been waited for since the turn's latest event.
+        """
+        limit = self._limits.max_seconds
+        if limit is None:
+            await asyncio.Event().wait()
+            return
+        left = limit - self._usage.seconds
+        while left > 0:
+            await asyncio.sleep(left)
+            left = limit - self._usage.seconds + waited()
+
+    def allows_output(self, size: int) -> bool:
+        """Return whether a response of this many bytes leaves enough for the closing request."""
+        limit = self._limits.max_cost
+        if limit is None or self._price is None:
+            return True
+        tokens = size // _BYTES_PER_TOKEN
+        # What it writes is read again by the closing request.
+        cost = self._price_of(self._context_tokens() + tokens, tokens) + self._closing_cost
+        return self._usage.cost(self._price) + cost <= limit
+
+    @property
+    def _closing_cost(self) -> float:
+        return self._price_of(self._context_tokens() + _CLOSING_INPUT, _CLOSING_OUTPUT)
+
+    def _price_of(self, read: int, written: int) -> float:
+        assert self._price is not None, "asked for with a price"
+        return add_cost(Usage(prompt_tokens=read, completion_tokens=written), self._price).cost or 0.0

@@ -1,0 +1,21 @@
+"""Reads and writes a length of time as people do: `90s`, `10m`, `1h30m`."""
+
+import re
+
+_FORM = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)?", re.ASCII)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds; raises ValueError for no time or one that is written otherwise."""
+    match = _FORM.fullmatch(text.strip())
+    hours, minutes, seconds = (int(count or 0) for count in match.groups()) if match else (0, 0, 0)
+    if not (total := 3600 * hours + 60 * minutes + seconds):
+        raise ValueError('a time is written as "90s", "10m" or "1h30m"')
+    return float(total)
+
+
+def format_duration(seconds: float) -> str:
+    """Return the time in whole seconds."""
+    left = round(seconds)
+    parts = ((left // 3600, "h"), (left // 60 % 60, "m"), (left % 60, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
