@@ -108,7 +108,7 @@ class _Changes:
                 yield line.model_copy(update={"change": "staged"})
             elif now.last is not None and now.last != before.last:
                 yield line.model_copy(update={"change": "decided", "decision": now.last.decision})
-            elif (now.revision, now.state) != (before.revision, before.state):
+            elif (now.revision, now.state, now.summary) != (before.revision, before.state, before.summary):
                 yield line
 
     def _of_questions(self, sessions: Sequence[SessionRecord], waiting: int) -> Iterator[WatchLine]:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,8 @@ from app.proposals.values.proposal_errors import CommitFailed
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile
 from app.sandbox.environment import is_secret_variable
 
+_SUBJECT = 72
+"""Characters of a line of a commit message."""
 _SECONDS = 60.0
 """How long git and the hooks of the repository may take."""
 
@@ -29,6 +32,14 @@ def written_paths(proposal: Proposal) -> list[str]:
             if path
         }
     )
+
+
+def describe_in_commit(proposal: Proposal) -> str:
+    """Return the summary as a commit message has it: a subject, and below a long one the whole of it."""
+    summary = " ".join(proposal.summary.split())
+    if len(summary) <= _SUBJECT:
+        return summary
+    return "\n".join((textwrap.shorten(summary, _SUBJECT, placeholder="…"), "", *textwrap.wrap(summary, _SUBJECT)))
 
 
 def commit_proposal(
@@ -51,7 +62,7 @@ def commit_proposal(
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
-    message = "\n".join((proposal.summary, "", *trailers, ""))
+    message = "\n".join((describe_in_commit(proposal), "", *trailers, ""))
     git = partial(_git, root)
     present = [name for name in names if os.path.lexists(root / name)]
     if present:

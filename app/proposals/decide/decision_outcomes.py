@@ -266,7 +266,7 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
 
 
 def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
-    """Return the choices in words: hunks by number, files without hunks by path."""
+    """Return the version of a file that an approval of the chosen hunks leaves; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
 

@@ -361,6 +361,26 @@ def test_a_commit_holds_just_the_files_of_the_proposal(bench: Make) -> None:
     assert git(site.root, "diff", "--cached", "--name-only").decode() == "b.txt\n"
 
 
+def test_a_long_summary_is_a_short_subject_and_the_body_of_the_commit(bench: Make) -> None:
+    site = bench({"a.txt": numbered(9)})
+    repository(site)
+    for name, value in (("user.name", "A"), ("user.email", "a@example.org")):
+        git(site.root, "config", name, value)
+    summary = (
+        "The lunar day has fifty minutes more than a day, so every table of tides is counted anew from its start"
+    )
+    draft = site.service.new_draft("session")
+    draft.edit("a.txt", [Replacement("line 2", "two")])
+    proposal = site.service.approve(site.service.stage(draft, summary).id).proposal
+    commit = commit_proposal(site.root, proposal, trailers=["Assisted-by: signoff"])
+    subject, body, trailer = (
+        git(site.root, "show", "-s", "--format=%s%x00%b%x00%(trailers)", commit).decode().split("\0")
+    )
+    assert len(subject) <= 72 and subject.endswith("…")
+    assert " ".join(body.split()).startswith(summary)
+    assert trailer.strip() == "Assisted-by: signoff"
+
+
 def test_a_commit_that_git_refuses_is_one_line(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     proposal = site.edit("a.txt", ("line 2", "two"))
