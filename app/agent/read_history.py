@@ -24,10 +24,11 @@ class _Seen:
     versions: set[str] = field(default_factory=set)
     pages: list[tuple[str, str]] = field(default_factory=list)
     texts: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
     is_known: bool = False
 
     def add_lines(self, lines: Iterable[str]) -> None:
-        """Add lines that the model was shown, or wrote."""
+        """Add lines that the model was shown."""
         self.is_known = True
         self.texts.update(stripped for line in lines if (stripped := line.strip()))
 
@@ -71,7 +72,9 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
     return ReadHistory(
         request,
         {
-            path: FileReads(frozenset(one.versions), tuple(one.pages), frozenset(one.texts), one.is_known)
+            path: FileReads(
+                frozenset(one.versions), tuple(one.pages), frozenset(one.texts), frozenset(one.written), one.is_known
+            )
             for path, one in seen.items()
         },
         frozenset(read),
@@ -101,7 +104,9 @@ def _take_arguments(call: ToolCall, seen: dict[str, _Seen]) -> None:
         name = path.rpartition("/")[2]
         if any(name in text for text in texts):
             # Of a patch, without its signs.
-            one.add_lines(line.lstrip("+- ") for text in texts for line in text.splitlines())
+            one.is_known = True
+            lines = (line.strip("+- \t") for text in texts for line in text.splitlines())
+            one.written.update(line for line in lines if line)
 
 
 def _take_result(

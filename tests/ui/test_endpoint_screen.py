@@ -132,7 +132,7 @@ async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("field", "text", "called"), [("address", "https://x", "url_fault"), ("key", KEY, "host_and_port")]
+    ("field", "text", "called"), [("address", "https://x", "find_url_fault"), ("key", KEY, "host_and_port")]
 )
 async def test_what_ends_the_app_there_has_no_key_in_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, text: str, called: str

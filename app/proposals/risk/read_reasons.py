@@ -25,7 +25,9 @@ class FileReads:
     pages: tuple[tuple[str, str], ...] = ()
     """Each version that it read, with the lines in words: `lines 1-40 of 90`."""
     texts: frozenset[str] = frozenset()
-    """The lines that it was shown, or wrote, without white space around them."""
+    """The lines that it was shown, without white space around them."""
+    written: frozenset[str] = frozenset()
+    """The lines of its earlier edits, some of them only a part of a line of the file."""
     is_known: bool = False
     """Whether it read the file, searched it, wrote it, or ran a command that names it."""
 
@@ -93,7 +95,11 @@ def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]
     for hunk in filter(has_effect, file.change.hunks):
         start, end = max(0, hunk.old_start - _NEAR), hunk.old_start + hunk.old_count + _NEAR
         near = [text for line in file.old[start:end] if (text := line.strip())]
-        new = [text for text in near if text not in seen.texts]
+        new = [
+            text
+            for text in near
+            if text not in seen.texts and not any(part in text for part in seen.written if _is_long(part))
+        ]
         if any(map(_is_long, new)) and any(_is_long(text) for text in near if text in seen.texts):
             side = "old" if hunk.old_count else "new"
             yield LineReference(hunk=hunk.id, side=side, offset=0)
