@@ -15,7 +15,11 @@ from typing import Any
 
 import pytest
 
+from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
+from app.review.note_store import KeptChecks
+from app.runtime.open_workspace import open_workspace
 from tests.terminal.terminal import signoff_command, terminal_environment
+from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
 EDITORS = (Path(__file__).resolve().parents[2] / "docs" / "editors.md").read_text(encoding="utf-8")
@@ -89,6 +93,34 @@ def started(folder: Path, *command: str) -> Iterator[Lines]:
 
 def watching(folder: Path) -> "Any":
     return started(folder, *signoff_command("proposals", "--json", "--watch"))
+
+
+def test_questions_and_their_answers_are_lines_of_the_session(folder: Path) -> None:
+    with WireServer() as server, watching(folder) as watch:
+        to_model = ("--base-url", server.base_url, "--model", "m")
+        server.call("ask_user", {"question": "Which of them?", "options": ["a", "b"]})
+        run(folder, "run", "ask me", *to_model)
+        asked = watch.document()
+        assert (asked["change"], asked["text"], asked["options"]) == ("question", "Which of them?", ["a", "b"])
+        server.say("Then a.")
+        run(folder, "run", "a", "--session", asked["session"], *to_model)
+        answered = watch.document()
+        assert (answered["change"], answered["session"]) == ("answered", asked["session"])
+
+
+def test_results_of_checks_are_a_line_of_their_proposal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(folder, "stage", stdin=PATCH)
+    monkeypatch.setenv("SIGNOFF_HOME", environment(folder)["SIGNOFF_HOME"])
+    workspace = open_workspace(folder, {}, {})
+    with watching(folder) as watch:
+        assert watch.document()["change"] == "waiting"
+        outcome = CheckOutcome(CheckState.FAILED, 1)
+        result = CheckResult("tests", CheckState.FAILED, "staged", outcome)
+        KeptChecks(workspace.sessions, workspace.signal).keep(ProposalChecks("P1", 1, (result,)))
+        line = watch.document()
+        assert (line["change"], line["id"]) == ("checks", "P1")
+        assert [(one["name"], one["state"]) for one in line["checks"]] == [("tests", "failed")]
+    workspace.close()
 
 
 def test_what_waits_is_told_and_then_each_change(folder: Path) -> None:
