@@ -51,7 +51,7 @@ def decode_utf8(data: bytes) -> str:
 
 
 def encode_utf8(text: str) -> bytes:
-    """Return the bytes of a text; the inverse of `decode`. Raises NotEditable for a surrogate that stands for no
+    """Return the bytes of a text; the inverse of `decode_utf8`. Raises NotEditable for a surrogate that stands for no
     byte."""
     try:
         return text.encode("utf-8", "surrogateescape")
