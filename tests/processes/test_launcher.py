@@ -18,7 +18,7 @@ ENTRIES = {
     "app/__init__.py": "",
     "app/launcher/__main__.py": "",
     "app/cli/main.py": "def main():\n    return 7\n",
-    "app/doors/hook/hook_entry.py": "def hook(arguments, agent):\n    agent.answer(b'%d' % len(arguments))\n",
+    "app/doors/hook/hook_entry.py": "def run_hook(arguments, agent):\n    agent.answer(b'%d' % len(arguments))\n",
 }
 
 
@@ -75,7 +75,7 @@ def test_it_denies_though_nobody_can_hear_why(run: Run) -> None:
     assert done.returncode == 2
 
 
-HALF = "import os, time\ndef hook(arguments, agent):\n    os.write(agent._answers, b'{')\n"
+HALF = "import os, time\ndef run_hook(arguments, agent):\n    os.write(agent._answers, b'{')\n"
 HELD_UP = {
     "while it is imported": "import time\ntime.sleep(600)",
     "with signals blocked": "import signal as s\ns.pthread_sigmask(s.SIG_BLOCK, s.valid_signals())\nwhile 1: pass",
@@ -103,9 +103,8 @@ def test_a_hook_that_ends_without_a_whole_answer_denies(run: Run, ends: str) -> 
 
 @pytest.mark.parametrize("denied", [True, False])
 def test_the_exit_code_says_too_what_is_denied_though_the_child_never_ends(run: Run, denied: bool) -> None:
-    entry = (
-        f"import time\ndef hook(arguments, agent):\n    agent.answer(b'no', denied={denied})\n    time.sleep(600)\n"
-    )
+    body = f"agent.answer(b'no', denied={denied})\n    time.sleep(600)\n"
+    entry = f"import time\ndef run_hook(arguments, agent):\n    {body}"
     done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (2 if denied else 0, "no", "")
 
@@ -116,13 +115,13 @@ def test_a_limit_of_no_seconds_is_a_limit(run: Run) -> None:
 
 
 def test_an_answer_that_is_given_stands_though_what_comes_after_is_held_up(run: Run) -> None:
-    entry = "import time\ndef hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
+    entry = "import time\ndef run_hook(arguments, agent):\n    agent.answer(b'no' * 99_999)\n    time.sleep(600)\n"
     done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (0, "no" * 99_999, "")
 
 
 def test_before_a_prompt_no_failure_takes_the_words_of_the_user_away(run: Run) -> None:
-    entry = "import time\ndef hook(arguments, agent):\n    agent.needs_no_denial()\n    time.sleep(600)\n"
+    entry = "import time\ndef run_hook(arguments, agent):\n    agent.allow_on_failure()\n    time.sleep(600)\n"
     done = run("checkout", "hook", "claude", "--limit=1", files={"app/doors/hook/hook_entry.py": entry})
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -132,7 +131,7 @@ def test_it_ends_with_the_process_that_the_agent_has_started(run: Run, tmp_path:
     told = tmp_path / "told"
     os.mkfifo(told)
     entry = (
-        f"import os, time\ndef hook(arguments, agent):\n    os.open({str(told)!r}, os.O_WRONLY)\n"
+        f"import os, time\ndef run_hook(arguments, agent):\n    os.open({str(told)!r}, os.O_WRONLY)\n"
         "    os.kill(os.getppid(), 9)\n    time.sleep(600)\n"
     )
     with ThreadPoolExecutor(1) as pool:

@@ -148,10 +148,35 @@ class Driver:
 
 @pytest.fixture
 def attention() -> tuple[Attention, Any]:
-    made = Attention()
+    return attention_on("dumb")
+
+
+def attention_on(terminal: str) -> tuple[Attention, Any]:
+    """Attention on a terminal of this kind, with its driver in application mode."""
+    made = Attention({"TERM": terminal})
     driver: Any = made.wrap_driver(Driver)()  # type: ignore[arg-type, call-arg]
     driver.start_application_mode()
     return made, driver
+
+
+def test_the_title_of_the_window_is_saved_set_once_and_restored() -> None:
+    made, driver = attention_on("xterm-256color")
+    made.set_title("signoff (1) - work")
+    made.set_title("signoff (1) - work")
+    assert driver.written == ["\x1b[22;2t", "\x1b]2;signoff (1) - work\a"]
+    driver.stop_application_mode()
+    assert driver.written[2:] == ["\x1b[23;2t"]
+    made.set_title("signoff - work")
+    driver.start_application_mode()
+    assert driver.written[3:] == ["\x1b[22;2t", "\x1b]2;signoff - work\a"]
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "linux", ""])
+def test_a_terminal_that_would_print_a_title_gets_none(terminal: str) -> None:
+    made, driver = attention_on(terminal)
+    made.set_title("signoff (1) - work")
+    driver.stop_application_mode()
+    assert driver.written == []
 
 
 def test_a_bell_rings_and_off_is_silent(attention: tuple[Attention, Any]) -> None:

@@ -87,7 +87,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
 
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
-    """Return the changes of a proposal that do not fit the current files, by path; arguments as for `rebase_proposal`."""
+    """Return the changes of a proposal that do not fit the files now, by path; arguments as for `rebase_proposal`."""
     if proposal.on_disk:
         overlay = overlay.disk_only()
     found: dict[str, RebaseConflict] = {}
