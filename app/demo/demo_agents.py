@@ -9,7 +9,7 @@ from typing import Any
 
 from app.demo.demo_conversation import WORDS
 
-_STAGED = re.compile(r"\b(P\d+) is staged\b")
+_STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
 
 class DemoAgents:
@@ -22,6 +22,7 @@ class DemoAgents:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.have_proposed = False
+        """Whether they have been brought in; they propose once."""
 
     def propose(self) -> dict[str, str]:
         """Have each agent propose its edit and end its turn; return the title of each, with its proposal's id.

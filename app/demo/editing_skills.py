@@ -259,12 +259,7 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
     if not task.turn.steps:
         if agents.have_proposed:
             return DemoReply(words["again"])
-        proposals = [
-            f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
-            for title, name in agents.propose().items()
-        ]
-        told = words["came"].format(proposals=join_in_sentence(proposals))
-        return DemoReply(told, task.findings.calls_to_read(_READ_BESIDE_AGENTS))
+        return DemoReply(words["call"], task.findings.calls_to_read(_READ_BESIDE_AGENTS))
     texts, summary = task.findings.texts, _TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_bug(texts):
@@ -272,7 +267,12 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
     else:
         after = {test: text.rstrip("\n") + _TEXT["test"]} if text and _TEXT["test"] not in text else {}
     calls = [_edit_call(task, path, text, summary) for path, text in after.items()]
-    return DemoReply("" if calls else words["waits"], calls)
+    proposals = [
+        f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
+        for title, name in agents.propose().items()
+    ]
+    told = f"{join_in_sentence(proposals)}."
+    return DemoReply(f"{told} {words['added']}" if calls else f"{told}\n\n{words['waits']}", calls)
 
 
 def describe_reports(agents: DemoAgents | None) -> DemoReply:

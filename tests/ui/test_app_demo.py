@@ -25,6 +25,12 @@ async def demo(folder: Path, size: tuple[int, int]) -> AsyncIterator[Running]:
         yield run
 
 
+async def ask(run: Running, text: str) -> None:
+    """Send a message, from wherever the focus is."""
+    await run.pilot.press("f2")
+    await run.say(text)
+
+
 async def decide(run: Running, proposal: str, key: str, state: ProposalState) -> None:
     """Decide on the proposal that the review shows."""
     await run.until(lambda: getattr(run.app.workbench.review.state.proposal, "id", "") == proposal, proposal)
@@ -41,12 +47,12 @@ async def test_three_agents_propose_and_each_hears_its_decision(tmp_path: Path) 
     async with demo(tmp_path, (160, 60)) as run:
         root = run.runtime.workspace.root
         table = (root / "tests/test_table.py").read_bytes()
-        await run.say("fix the failing tests")
+        await ask(run, "fix the failing tests")
         await run.see("After that, send me this", "bring in two agents")
         await run.pilot.press("f4")
         await decide(run, "P1", "y", ProposalState.APPLIED)
 
-        await run.say("bring in two agents")
+        await ask(run, "bring in two agents")
         await run.see("Claude Code proposes P2", "what were they told?")
         assert [(each.id, each.origin.name) for each in run.proposals] == [
             ("P1", "signoff-demo"),
@@ -75,10 +81,10 @@ async def test_three_agents_propose_and_each_hears_its_decision(tmp_path: Path) 
         assert "name.strip().casefold()" in (root / "tideline/harbours.py").read_text()
         assert "a_week_on" in (root / "tests/test_tides.py").read_text()
 
-        await run.say("what were they told?")
+        await ask(run, "what were they told?")
         await run.see("Codex is told", "P3 is denied", WORDS, "Claude Code is told", "P2 is approved")
-        await run.say("what were they told?")
+        await ask(run, "what were they told?")
         await run.see("Nothing new")
-        await run.say("bring in two agents")
+        await ask(run, "bring in two agents")
         await run.see("They have proposed what they had")
         assert len(run.proposals) == 4
