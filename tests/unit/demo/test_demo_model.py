@@ -463,4 +463,4 @@ async def test_other_agents_come_with_the_sample_only(player: Player) -> None:
     assert "signoff --demo" in (await player.say("bring in two agents")).text
     assert "signoff --demo" in (await player.say("what were they told?")).text
     await player.say(FIX)
-    assert "bring in two agents" not in player.messages[-1]["content"]
+    assert "bring in two agents" not in (await player.close_gate()).text
