@@ -153,6 +153,8 @@ class PathIndex:
         self._blocks: tuple[_Block, ...] = ()
         self._narrow: tuple[tuple[_Block, ...], str, list[str]] | None = None
         """All matches of a query in these blocks, where they are few."""
+        self._ruled_out: tuple[tuple[_Block, ...], str, _RuledOut] = ((), "", {})
+        """Blocks in which the latest query has no match, and so none that begins with it."""
 
     def rebuild(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
         """List the paths again, replacing the index block by block.
@@ -189,7 +191,13 @@ class PathIndex:
             matches = [path for _, path in sorted(ranked, key=lambda each: each[0])]
             self._narrow = (blocks, query, [path for path in self._narrow[2] if path in set(matches)])
             return matches
-        best = _Search(blocks, query, given_up).run()
+        known, before, ruled_out = self._ruled_out
+        # The search before may still be at work on a thread.
+        ruled_out = {tier: found.copy() for tier, found in ruled_out.items()}
+        if known is not blocks or not query.startswith(before):
+            ruled_out = {_IN_NAME: set(), _SCATTERED_IN_NAME: set(), _SCATTERED: set()}
+        self._ruled_out = blocks, query, ruled_out
+        best = _Search(blocks, query, given_up, ruled_out).run()
         found = [(at, blocks[at[0]].path(at[1])) for at, _ in best.in_order()]
         self._narrow = None if best.is_full else (blocks, query, [path for _, path in sorted(found)])
         return list(dict.fromkeys(path for _, path in found))
@@ -224,6 +232,11 @@ class _Wanted(NamedTuple):
 
 _ANY = _Wanted(r"\n(?=[^\n])", "")
 
+_IN_NAME, _SCATTERED_IN_NAME, _SCATTERED = 2, 4, 5
+"""Tiers of `rank_match` whose matches are also matches of every beginning of the query, in the same tier or one before."""
+_RuledOut = dict[int, set[int]]
+"""Numbers of blocks without a match, by tier."""
+
 _Look = Callable[[int, int, _Block], None]
 """Looks for matches of a tier in the block of a number."""
 
@@ -231,11 +244,16 @@ _Look = Callable[[int, int, _Block], None]
 class _Search:
     """One search of all blocks, tier by tier as `rank` has them, until no later one can add anything."""
 
-    def __init__(self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool], ruled_out: _RuledOut
+    ) -> None:
         self._blocks = blocks
         self._query = query
         self._given_up = given_up
+        self._ruled_out = ruled_out
         self._best = _Best()
+        self._has_match = False
+        """Whether the block that is searched has a match, if there were not enough before."""
 
     def run(self) -> _Best:
         """Search; raises GivenUp."""
@@ -255,12 +273,22 @@ class _Search:
             if "/" not in query:
                 tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
         for tier in sorted(tiers):
+            ruled_out = self._ruled_out.get(max(tier, _IN_NAME), set())
             for number, block in enumerate(self._blocks):
+                if number in ruled_out:
+                    continue
                 yield_to_event_loop()
                 if self._given_up():
                     raise SearchCancelled
-                if self._best.longest is None or block.shortest < self._best.longest:
-                    tiers[tier](tier, number, block)
+                if self._best.longest is not None and block.shortest >= self._best.longest:
+                    continue
+                if tier < _IN_NAME and query not in block.names:
+                    ruled_out.add(number)
+                    continue
+                self._has_match = self._best.is_full
+                tiers[tier](tier, number, block)
+                if tier > _IN_NAME and not self._has_match:
+                    ruled_out.add(number)
             if self._best.is_full:
                 break
         return self._best
@@ -299,6 +327,7 @@ class _Search:
         """Collect matching names of any length until there are enough; return where to continue."""
         names = block.names
         for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+            self._has_match = True
             name = names.rfind("\n", 0, found.start() + 1) + 1
             line_end = names.index("\n", name)
             self._best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
