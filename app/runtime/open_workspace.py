@@ -327,10 +327,11 @@ class OpenWorkspace:
         """
         from app.agent.read_history import find_reads_of_proposal
         from app.proposals.risk.read_reasons import format_reads
+        from app.runtime.agent_reads import find_agent_history
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
-        history = None
+        history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
         if proposal.session:
             history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]
