@@ -76,12 +76,14 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
 
 
 @asynccontextmanager
-async def demo_endpoint(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
+async def demo_endpoint(
+    tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
+) -> AsyncIterator[dict[str, Any]]:
     """Serve the demo model for the time of the context; yield the settings that select it. Raise `CommandError`."""
     from app.demo.demo_server import DemoServerFailed, demo_server
 
     try:
-        async with demo_server(tokens_per_second, port) as settings:
+        async with demo_server(tokens_per_second, port, sample) as settings:
             yield settings
     except DemoServerFailed as error:
         raise CommandError(str(error)) from error

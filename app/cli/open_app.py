@@ -109,17 +109,18 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
     from app.cli.mcp_and_demo_servers import demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample
 
-    flags = await stack.enter_async_context(demo_endpoint())
     if workspace:
-        return Path(workspace), flags
-    # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
-    flags["check"] = (SAMPLE_CHECK,)
+        return Path(workspace), await stack.enter_async_context(demo_endpoint())
     try:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-demo-", ignore_cleanup_errors=True))
-        return await asyncio.to_thread(create_sample, Path(folder)), flags
+        sample = await asyncio.to_thread(create_sample, Path(folder))
     except OSError as error:
         why = f"The sample repository can't be written: {error.strerror}."
         raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
+    flags = await stack.enter_async_context(demo_endpoint(sample=sample))
+    # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
+    flags["check"] = (SAMPLE_CHECK,)
+    return sample, flags
 
 
 def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from app.demo import editing_skills
+from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import (
     MOST_LINES,
     WORDS,
@@ -228,8 +229,12 @@ _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
 
-def respond(request: dict[str, Any]) -> DemoReply:
+def respond(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoReply:
     """Return the response to the body of a chat request.
+
+    Args:
+        request: The body.
+        agents: Those of the sample, if that is the workspace.
 
     Raises LookupError, TypeError or ValueError if it is not in the form of the Chat Completions API.
     """
@@ -242,7 +247,7 @@ def respond(request: dict[str, Any]) -> DemoReply:
     if choice == "none" or not offered:
         last = request["messages"][-1]
         note = DemoTurn(notes=[content_text(last.get("content"))] if last["role"] != "user" else [])
-        return DemoReply(_summarise(turns) if note.has_note("summarise") else _text_only(turns))
+        return DemoReply(_summarise(turns) if note.has_note("summarise") else _text_only(turns, agents))
     named = [name for name in offered if re.search(rf"\b(?:call|use)\b.*\b{re.escape(name)}\b", turn.text)]
     if isinstance(choice, dict):
         named = [choice["function"]["name"]]
@@ -253,14 +258,14 @@ def respond(request: dict[str, Any]) -> DemoReply:
     if named:
         return DemoReply("", [PlannedCall(named[0], _made_up(offered[named[0]]))])
     if turn.staged_edits:
-        return _edit_on(turn) if "write_file" in offered else DemoReply(_handed_back(turn))
-    reply = _next_step(turns)
+        return _edit_on(turn) if "write_file" in offered else DemoReply(_handed_back(turns, agents))
+    reply = _next_step(turns, agents)
     if missing := [call.name for call in reply.calls if call.name not in offered]:
         return DemoReply(f"For that I need the tool `{missing[0]}`, which I was not given.")
     return reply
 
 
-def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
+def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoReply:
     """Return the next step of a task while tools may be called."""
     task, turn = current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.is_staged]:
@@ -273,7 +278,14 @@ def _next_step(turns: Sequence[DemoTurn]) -> DemoReply:
         return DemoReply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
     if turn.has_note("ask_first") and not turn.answers:
         return ask_for_another_way(task)
-    return _follow_up(task) or _SKILLS.get(task.intent.kind, say_help)(task)
+    if reply := _follow_up(task):
+        return reply
+    match task.intent.kind:
+        case "agents":
+            return editing_skills.propose_beside_agents(task, agents)
+        case "heard":
+            return editing_skills.describe_reports(agents)
+    return _SKILLS.get(task.intent.kind, say_help)(task)
 
 
 def _follow_up(task: DemoTask) -> DemoReply | None:
@@ -303,19 +315,20 @@ def _edit_on(turn: DemoTurn) -> DemoReply:
     return DemoReply("While I am at it, I polish this a little more.", [PlannedCall("write_file", arguments)])
 
 
-def _text_only(turns: Sequence[DemoTurn]) -> str:
+def _text_only(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     """The answer where no tool may be called."""
     if turns[-1].staged_edits:
-        return _handed_back(turns[-1])
-    reply = _next_step(turns)
+        return _handed_back(turns, agents)
+    reply = _next_step(turns, agents)
     if not reply.calls:
         return reply.text
     names = format_code_list(list(dict.fromkeys(call.name for call in reply.calls)))
     return f"To go on I would have to call {names}, and no tools may be called now. Say *continue* and I do."
 
 
-def _handed_back(turn: DemoTurn) -> str:
+def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     """A short summary of the staged edits that names the proposals and gives control back."""
+    turn = turns[-1]
     ids = dict.fromkeys(name for call in turn.staged_edits for name in find_proposal_ids([call.result])[:1])
     about = next(
         (f" {call.arguments['summary']}." for call in turn.staged_edits if call.arguments.get("summary")), ""
@@ -323,7 +336,10 @@ def _handed_back(turn: DemoTurn) -> str:
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
     names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
-    return f"{told}\n\n{WORDS['how_to_decide']}"
+    if current_task(turns).intent.kind == "agents":
+        return f"{told}\n\n{WORDS['with_agents']['waits']}"
+    offers = agents is not None and not agents.have_proposed
+    return "\n\n".join([told, WORDS["how_to_decide"], *([WORDS["offer"]] if offers else [])])
 
 
 def _files(turn: DemoTurn) -> str:

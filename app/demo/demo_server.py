@@ -1,6 +1,7 @@
 """An OpenAI-compatible HTTP server on loopback, with the demo model behind it.
 
-It runs on the event loop of whoever opens it. Between requests it keeps nothing; a connection serves one of them.
+It runs on the event loop of whoever opens it. Between requests it keeps nothing but that the other agents were
+brought in; a connection serves one of them.
 `GET /v1/models` and `POST /v1/chat/completions` are all that it knows.
 
 The sample workspace is a small tide table in Python, with a bug that spans two files. Its files are kept under
@@ -26,6 +27,7 @@ from typing import Any
 from uuid import uuid4
 
 from app.config.settings import CheckTable
+from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import MODEL_ID, WORDS, DemoReply, content_text
 from app.demo.demo_model import respond
 
@@ -98,16 +100,25 @@ class DemoServerFailed(Exception):
 
 
 @asynccontextmanager
-async def demo_server(tokens_per_second: float = 60.0, port: int = 0) -> AsyncIterator[dict[str, Any]]:
+async def demo_server(
+    tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
+) -> AsyncIterator[dict[str, Any]]:
     """Serve the demo model on 127.0.0.1 for the time of the context; yield the settings for a client.
+
+    Args:
+        tokens_per_second: The pace of its answers.
+        port: 0 for any that is free.
+        sample: The folder from `create_sample` that is the workspace; then other agents can be brought in.
 
     Raises DemoServerFailed if it can't have the port.
     """
 
+    agents = DemoAgents(sample) if sample is not None else None
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # A client that goes away in the middle, or never comes to the point, is no error of ours.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            await _Connection(reader, writer, 1 / tokens_per_second).serve()
+            await _Connection(reader, writer, 1 / tokens_per_second, agents).serve()
         writer.close()
 
     try:
@@ -127,6 +138,7 @@ class _Connection:
     writer: asyncio.StreamWriter
     pause: float
     """Seconds for a token."""
+    agents: DemoAgents | None
 
     async def serve(self) -> None:
         """Answer one request."""
@@ -149,7 +161,7 @@ class _Connection:
                 message = f"The model `{model}` does not exist; this server has `{MODEL_ID}`."
                 self._refuse(HTTPStatus.NOT_FOUND, message, "model_not_found")
                 return
-            completion = DemoCompletion(request, await asyncio.to_thread(respond, request))
+            completion = DemoCompletion(request, await asyncio.to_thread(respond, request, self.agents))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}"
             message = f"The request is not in the form of the Chat Completions API ({reason})."

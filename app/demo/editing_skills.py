@@ -7,7 +7,16 @@ from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
 
-from app.demo.demo_conversation import PATH, WORDS, DemoReply, DemoTask, PlannedCall, format_code_list
+from app.demo.demo_agents import DemoAgents
+from app.demo.demo_conversation import (
+    PATH,
+    WORDS,
+    DemoReply,
+    DemoTask,
+    PlannedCall,
+    format_code_list,
+    join_in_sentence,
+)
 
 _CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
@@ -148,14 +157,18 @@ def _cited(task: DemoTask, then: str) -> str:
     """Return the user's last feedback as a quote, and what follows from it."""
     if not task.feedback:
         return ""
-    quoted = "\n".join(f"> {line}".rstrip() for line in task.feedback[-1].splitlines())
-    return f"You wrote:\n\n{quoted}\n\n{then} "
+    return f"You wrote:\n\n{_quoted(task.feedback[-1])}\n\n{then} "
 
 
-def _arguments(task: DemoTask, path: str, after: str) -> dict[str, Any]:
-    arguments = {"path": path, "edits": edits_between(task.findings.texts[path], after), "summary": _SUMMARY}
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCall:
+    edits = edits_between(task.findings.texts[path], after)
+    arguments: dict[str, Any] = {"path": path, "edits": edits, "summary": summary}
     version = task.findings.versions.get(path)
-    return {**arguments, "version": version} if version else arguments
+    return PlannedCall("edit_file", {**arguments, "version": version} if version else arguments)
 
 
 def edits_between(before: str, after: str) -> list[dict[str, str]]:
@@ -201,8 +214,7 @@ def propose_fix(task: DemoTask) -> DemoReply:
             f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
         )
     for style in rank_fix_styles(task.feedback, bug):
-        after = apply_fix(texts, bug, style)
-        calls = [PlannedCall("edit_file", _arguments(task, path, text)) for path, text in after.items()]
+        calls = [_edit_call(task, path, text, _SUMMARY) for path, text in apply_fix(texts, bug, style).items()]
         if calls and task.is_new_proposal(calls):
             return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
     return ask_for_another_way(task)
@@ -232,3 +244,43 @@ def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
         return DemoReply("Now the modules that they use.", calls[:left])
     rest = findings.calls_to_read(path for path in code if not path.endswith("__init__.py"))
     return DemoReply("That is not where it is. I read on.", rest[:left]) if rest else None
+
+
+_READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tides.py")
+
+
+def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
+    """Have two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
+    words: dict[str, str] = WORDS["with_agents"]
+    if agents is None:
+        return DemoReply(words["elsewhere"])
+    if task.feedback:
+        return DemoReply(_cited(task, words["not_again"]).rstrip())
+    if not task.turn.steps:
+        if agents.have_proposed:
+            return DemoReply(words["again"])
+        return DemoReply(words["call"], task.findings.calls_to_read(_READ_BESIDE_AGENTS))
+    texts, summary = task.findings.texts, _TEXT["test_summary"]
+    test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
+    if bug := find_bug(texts):
+        after, summary = apply_fix(texts, bug, FixStyle()), _SUMMARY
+    else:
+        after = {test: text.rstrip("\n") + _TEXT["test"]} if text and _TEXT["test"] not in text else {}
+    calls = [_edit_call(task, path, text, summary) for path, text in after.items()]
+    proposals = [
+        f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
+        for title, name in agents.propose().items()
+    ]
+    told = f"{join_in_sentence(proposals)}."
+    return DemoReply(f"{told} {words['added']}" if calls else f"{told}\n\n{words['waits']}", calls)
+
+
+def describe_reports(agents: DemoAgents | None) -> DemoReply:
+    """Return what the other agents are told of the user's decisions."""
+    words: dict[str, str] = WORDS["with_agents"]
+    if agents is None:
+        return DemoReply(words["elsewhere"])
+    parts = [
+        f"{words['told'].format(title=title)}\n\n{_quoted(text)}" for title, text in agents.read_decisions().items()
+    ]
+    return DemoReply("\n\n".join([*parts, words["goes_on"]]) if parts else words["untold"])

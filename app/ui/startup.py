@@ -358,10 +358,10 @@ class Startup:
 
 
 def load_chat_side() -> None:
-    """Import the chat and the settings screens; before that, have all threads share a heap."""
-    from app.ui.terminal.garbage_collection import share_heap
+    """Import the chat and the settings screens; before that, have the C library hold less free memory."""
+    from app.ui.terminal.garbage_collection import limit_free_memory
 
-    share_heap()
+    limit_free_memory()
     import app.ui.chat_area
     import app.ui.context.preferences
     import app.ui.status

@@ -164,6 +164,9 @@ class Terminal:
     def wait_for_exit(self) -> int:
         """Read until the program has ended; its exit code."""
         self.wait_until(lambda: self.exit_code is not None, "the program to end")
+        # What it printed last may not have been read yet.
+        while self._read(0):
+            pass
         return self._process.wait()
 
     def close(self) -> None:

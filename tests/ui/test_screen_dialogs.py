@@ -8,6 +8,7 @@ import pytest
 from textual.command import CommandList
 from textual.widgets import Input, TextArea
 
+from app.agent.limits import Limits
 from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_name
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
@@ -138,6 +139,33 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
         assert not (home / "config" / "config.toml").exists()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
+
+
+async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, server: WireServer, home: Path) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        session = run.app.session()
+
+        async def enter(text: str, *seen: str) -> None:
+            run.app.screen.query_one("#setting-field", Input).value = text
+            await run.pilot.press("enter")
+            await run.see(*seen)
+
+        await run.command("settings")
+        await run.screen("SettingsScreen")
+        rows = [row.key for _, group in ROWS for row in group]
+        await run.pilot.press(*["down"] * rows.index("max_cost"), "enter")
+        await enter("cheap", "Cost of a session takes an amount")
+        await enter("0", "Not saved", "greater than 0")
+        await enter("2.5", "Cost of a session: 2.50. Saved.")
+        await run.pilot.press("down", "enter")
+        await enter("soon", "Not saved", "90s")
+        await enter("1h30m", "Time of a session: 1h30m. Saved.")
+        assert (home / "config" / "config.toml").read_text() == 'max_cost = 2.5\nmax_time = "1h30m"\n'
+        assert session.settings.limits == Limits(2.5, 5400.0)
+        await run.pilot.press("enter")
+        assert run.app.screen.query_one("#setting-field", Input).value == "1h30m"
+        await enter("", "Time of a session: –. Saved.")
+        assert session.settings.limits == Limits(2.5, None)
 
 
 async def test_what_is_allowed_for_good_is_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:

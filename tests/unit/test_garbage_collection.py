@@ -143,13 +143,29 @@ def test_free_memory_is_given_back_at_rest() -> None:
     )
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc has several heaps"
+ONLY_GLIBC = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc has these settings"
 )
+
+
+@ONLY_GLIBC
+def test_large_blocks_are_given_back_at_once_though_larger_ones_were_freed() -> None:
+    run(
+        "garbage_collection.limit_free_memory()\n"
+        "library = garbage_collection._c_library()\n"
+        "larger = bytearray(4_000_000)\n"
+        "del larger\n"
+        "before = library.mallinfo2().hblkhd\n"
+        "large = bytearray(1_000_000)\n"
+        "assert library.mallinfo2().hblkhd - before >= 1_000_000\n"
+    )
+
+
+@ONLY_GLIBC
 def test_threads_share_a_heap() -> None:
     run(
         "import ctypes, tempfile, threading\n"
-        "garbage_collection.share_heap()\n"
+        "garbage_collection.limit_free_memory()\n"
         "def hold(barrier):\n"
         "    kept = bytearray(10_000)\n"
         "    barrier.wait()\n"

@@ -1,6 +1,7 @@
 """The settings in force and their origin; a change takes effect at once and is saved."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from app.config.settings import ConfigError, validate_value
 from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
+from app.text.duration import format_duration
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog
@@ -106,7 +108,7 @@ class SettingRow:
     key: str
     title: str
     help: str
-    kind: Literal["choice", "switch", "number", "text", "theme", "model", "commands"]
+    kind: Literal["choice", "switch", "number", "dollars", "time", "text", "theme", "model", "commands"]
     choices: tuple[str, ...] = ()
 
 
@@ -128,6 +130,8 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
             SettingRow("chain_steps", "Chain", "staging steps until the gate closes", "number"),
             SettingRow("continue_after_approval", "Auto-continue", "after approval, if nothing else waits", "switch"),
             SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
+            SettingRow("max_cost", "Cost of a session", "US dollars; turns end before that", "dollars"),
+            SettingRow("max_time", "Time of a session", "10m or 1h30m, waits for you apart", "time"),
             SettingRow(
                 "ignored", "Ignored files", "what commands write to files ignored by git", "choice", ("write", "hold")
             ),
@@ -247,7 +251,7 @@ class SettingsScreen(ValuesDialog):
         match row:
             case None:
                 return
-            case SettingRow(kind="text" | "number"):
+            case SettingRow(kind="text" | "number" | "dollars" | "time"):
                 self._write(row)
             case SettingRow(kind="theme"):
                 self._pick_theme()
@@ -275,7 +279,7 @@ class SettingsScreen(ValuesDialog):
         self._writing = row
         value = getattr(self._preferences.settings, row.key)
         keys = "Enter saves · Esc cancels · empty restores the default"
-        self.open_field("" if value is None else str(value), f"{row.title}: {row.help}", keys)
+        self.open_field(_written(row, value), f"{row.title}: {row.help}", keys)
 
     @on(Input.Submitted, "#setting-field")
     def save_value(self, event: Input.Submitted) -> None:
@@ -288,6 +292,11 @@ class SettingsScreen(ValuesDialog):
                 self.show_message(f"{row.title} takes a number.", problem=True)
                 return
             value = int(text)
+        elif row.kind == "dollars" and text:
+            if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+                self.show_message(f"{row.title} takes an amount: 2 or 2.50.", problem=True)
+                return
+            value = float(text)
         if self._change(row, value):
             self.close_field()
 
@@ -324,11 +333,23 @@ class SettingsScreen(ValuesDialog):
             self._work(partial(self._connector.switch_to, self._preferences.settings))
 
 
+def _written(row: SettingRow, value: Any) -> str:
+    """Return a value as the user writes it; empty for None."""
+    if value is None:
+        return ""
+    match row.kind:
+        case "time":
+            return format_duration(value)
+        case "dollars":
+            return f"{value:.2f}" if round(value, 2) == value else str(value)
+    return str(value)
+
+
 def _shown(row: SettingRow, value: Any) -> str:
     if row.kind == "switch":
         return "on" if value else "off"
     if row.key == "base_url":
         # A password in it is nobody's who looks over the shoulder.
         value = parse_address(str(value or "")).url
-    text = escape_unsafe(str(value), keep="") if value not in (None, "") else "–"
+    text = escape_unsafe(_written(row, value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

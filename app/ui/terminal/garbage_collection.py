@@ -41,6 +41,9 @@ _CACHES = (
 """Caches of Rich and Textual, by module and name, that keep results for thousands of texts, styles and regions. A
 line of the status bar, the style of a link, a row that was scrolled by: most are never asked for again."""
 _ARENA_MAX = -8
+_MMAP_THRESHOLD = -3
+_LARGE = 128 * 1024
+"""Bytes from which on a block of memory is mapped by itself, and so given back as soon as it is freed."""
 _LOOSE = 2 * 1024 * 1024
 """Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
 
@@ -63,14 +66,17 @@ def resume_collection() -> None:
         _IdleCollection().look_again()
 
 
-def share_heap() -> None:
-    """Have threads that come later allocate from a heap that is there already, as far as the C library is glibc.
+def limit_free_memory() -> None:
+    """Have the C library hold less free memory, as far as it is glibc: see M_ARENA_MAX and M_MMAP_THRESHOLD in
+    mallopt(3).
 
-    It would give each thread a heap of its own, and what lies free in one is of no use to another: see the parameter
-    M_ARENA_MAX in mallopt(3).
+    It would give each thread that comes later a heap of its own, and what lies free in one is of no use to another.
+    And with the first large block that is freed, such as the body of a request, it would begin to take blocks of that
+    size from the heap, where what lies above a freed one keeps it from being given back.
     """
     if (library := _c_library()) is not None:
         library.mallopt(_ARENA_MAX, 1)
+        library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def freeze_loaded() -> None:

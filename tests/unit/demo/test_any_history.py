@@ -25,6 +25,8 @@ WORDS = st.sampled_from(
             "explain x.py",
             "improve it",
             "help",
+            "bring in two agents",
+            "what were they told?",
             "",
             "continue",
         ),

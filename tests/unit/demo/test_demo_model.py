@@ -457,3 +457,10 @@ def test_a_request_is_understood(kind: str, text: str) -> None:
 
 def test_paths_are_taken_out() -> None:
     assert read_intent("Explain LUNAR_DAY in tideline/moon.py.").paths == ("tideline/moon.py",)
+
+
+async def test_other_agents_come_with_the_sample_only(player: Player) -> None:
+    assert "signoff --demo" in (await player.say("bring in two agents")).text
+    assert "signoff --demo" in (await player.say("what were they told?")).text
+    await player.say(FIX)
+    assert "bring in two agents" not in (await player.close_gate()).text

@@ -1,0 +1,90 @@
+"""The demo from its first request to the decisions on three agents' proposals: the screen, the disk, the agents."""
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.demo.demo_server import create_sample, demo_server
+from app.proposals.values.models import ProposalState
+from tests.ui.running_app import Running, running
+from tests.ui.test_app_aftermath import write_feedback
+
+WORDS = "Keep the test: it still passes."
+
+
+@asynccontextmanager
+async def demo(folder: Path, size: tuple[int, int]) -> AsyncIterator[Running]:
+    """The app over the demo's sample and model."""
+    sample = create_sample(folder).rename(folder / "workspace")
+    async with (
+        demo_server(math.inf, sample=sample) as settings,
+        running(folder, size=size, **settings) as run,
+    ):
+        await run.until(lambda: run.app.current_session is not None, "the session")
+        yield run
+
+
+async def ask(run: Running, text: str) -> None:
+    """Send a message, from wherever the focus is."""
+    await run.pilot.press("f2")
+    await run.say(text)
+
+
+async def decide(run: Running, proposal: str, key: str, state: ProposalState) -> None:
+    """Decide on the proposal that the review shows."""
+    await run.until(lambda: getattr(run.app.workbench.review.state.proposal, "id", "") == proposal, proposal)
+    await run.ready_to_decide()
+    if key == "r":
+        await write_feedback(run, WORDS)
+        await run.pilot.press("ctrl+s")
+    else:
+        await run.pilot.press(key)
+    await run.until(lambda: run.runtime.service.get(proposal).state is state, f"{proposal} {state}")
+
+
+async def test_three_agents_propose_and_each_hears_its_decision(tmp_path: Path) -> None:
+    async with demo(tmp_path, (160, 60)) as run:
+        root = run.runtime.workspace.root
+        table = (root / "tests/test_table.py").read_bytes()
+        await ask(run, "fix the failing tests")
+        await run.see("After that, send me this", "bring in two agents")
+        await run.pilot.press("f4")
+        await decide(run, "P1", "y", ProposalState.APPLIED)
+
+        await ask(run, "bring in two agents")
+        await run.see("Claude Code proposes P2", "what were they told?")
+        assert [(each.id, each.origin.name) for each in run.proposals] == [
+            ("P1", "signoff-demo"),
+            ("P2", "claude"),
+            ("P3", "codex"),
+            ("P4", "signoff-demo"),
+        ]
+        listed = [
+            " P3   +1 -5    codex  Feet are exact",
+            " P2   +1 -1    claude  A harbour",
+            " P4   +4 -0    signoff  Test",
+        ]
+        await run.see(*listed)
+        assert listed == sorted(listed, key=run.text.index)
+        await run.pilot.press("f4", "right_parenthesis")
+        await run.see("Removes 1 test", "read 12 of 12 lines")
+        await run.pilot.press("O")
+        await run.see("only claude: 2 more")
+        await run.pilot.press("O")
+        await run.see("only codex: 2 more")
+        await decide(run, "P3", "r", ProposalState.DENIED)
+        await decide(run, "P2", "y", ProposalState.APPLIED)
+        await decide(run, "P4", "y", ProposalState.APPLIED)
+        assert (root / "tests/test_table.py").read_bytes() == table
+        assert "3.28084" in (root / "tideline/units.py").read_text()
+        assert "name.strip().casefold()" in (root / "tideline/harbours.py").read_text()
+        assert "a_week_on" in (root / "tests/test_tides.py").read_text()
+
+        await ask(run, "what were they told?")
+        await run.see("Codex is told", "P3 is denied", WORDS, "Claude Code is told", "P2 is approved")
+        await ask(run, "what were they told?")
+        await run.see("Nothing new")
+        await ask(run, "bring in two agents")
+        await run.see("They have proposed what they had")
+        assert len(run.proposals) == 4
