@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, cast
 
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.reading_store import check_unread
+from app.storage.seen_lines_store import check_unread
 
 _KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which a turn is kept: an agent's session may be resumed to read a decision."""

@@ -44,7 +44,7 @@ from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
-from app.storage.reading_store import ReadingStore
+from app.storage.seen_lines_store import SeenLinesStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 
@@ -159,7 +159,9 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         while answer.unread and until > time.monotonic():
             from app.doors.agent_decisions import wait_until_read
 
-            wait_until_read(ReadingStore(database, name, signal), signal, door.unread_limit, until - time.monotonic())
+            wait_until_read(
+                SeenLinesStore(database, name, signal), signal, door.unread_limit, until - time.monotonic()
+            )
             answer = answer_call(door, call)
         answer = _with_decision(door, call, answer, until)
         denied = answer.verdict == "deny"
@@ -190,9 +192,9 @@ def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: fl
 
         return deliver_with_prompt(root, turns)
     if turn := next((turn for turn in turns if turn.closed and turn.proposal == answer.proposal), None):
-        from app.doors.hook.delivery import deliver_on_first_call
+        from app.doors.hook.delivery import answer_call_of_closed_turn
 
-        return deliver_on_first_call(root, turn, answer)
+        return answer_call_of_closed_turn(root, turn, answer)
     if turns and (how := find_agent(call.agent).hears_with_call):
         from app.doors.hook.delivery import deliver_with_call
 
