@@ -213,7 +213,7 @@ class Turn:
         """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
-            self._publish(PhaseChanged(Phase.WAITING, self._tools.startup_wait or "MCP servers"))
+            self._publish(PhaseChanged(Phase.WAITING, self._tools.startup_wait_label or "MCP servers"))
 
         told = asyncio.get_running_loop().call_later(_NOTICED, tell)
         try:

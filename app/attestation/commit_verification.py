@@ -188,7 +188,7 @@ class CommitVerifier:
         self._search(searches)
         return [search.found for search in searches]
 
-    def reviews_of_file_change(self, pair: BlobPair) -> list[AcceptedReview]:
+    def accepted_reviews_of(self, pair: BlobPair) -> list[AcceptedReview]:
         """Return the reviews of exactly this change of a file that the policy accepts."""
         self._notes.read_for_versions([(pair.path, entry.blob) for entry in (pair.before, pair.after) if entry])
         wanted = _node(pair.before), _node(pair.after)
@@ -418,7 +418,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
             before, after = (
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
             )
-            reviews = verifier.reviews_of_file_change(BlobPair(lead + change.path, before, after))
+            reviews = verifier.accepted_reviews_of(BlobPair(lead + change.path, before, after))
             # One's own keys may stand under another name.
             others = {
                 one.signer

@@ -29,7 +29,7 @@ from app.cli.json_documents import DecisionDocument, FileLine
 from app.cli.proposal_choice import check_unchanged_since_seen, mark_seen, mark_unseen, parse_hunk_numbers
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
-from app.proposals.stack.stacking import proposal_paths, related_proposals
+from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
 from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext, EvidenceFact
 from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
@@ -240,7 +240,7 @@ def _check_hunks(arguments: argparse.Namespace) -> None:
 
 
 def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalState]:
-    return {each.id: each.state for each in related_proposals(runtime.proposals, proposal_paths(proposal))}
+    return {each.id: each.state for each in related_pending_proposals(runtime.proposals, proposal_paths(proposal))}
 
 
 def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:

@@ -164,12 +164,12 @@ class PlainReview:
         await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
-        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.reading_store.seen_lines))
+        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
 
     async def _share_seen(self) -> None:
         """Store the seen lines, for other windows and the doors of agents."""
         if new := self.state.looked_at.take_new():
-            await asyncio.to_thread(self._runtime.reading_store.add_seen, new)
+            await asyncio.to_thread(self._runtime.seen_lines_store.add_seen, new)
 
     # One proposal
 
@@ -477,5 +477,5 @@ def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     if not walk.hunks:
         verb = "Keep" if walk.proposal.on_disk else "Approve"
         return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
-    plan = walk.describe_plan if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
+    plan = walk.plan_text if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
     return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")

@@ -23,7 +23,7 @@ def count_done(todos: Sequence[Todo]) -> int:
     return sum(todo.status == "completed" for todo in todos)
 
 
-def current_todo(todos: Sequence[Todo]) -> Todo | None:
+def current_or_next_todo(todos: Sequence[Todo]) -> Todo | None:
     """Return the item that the model is working on, or else the next one; None if all are done."""
     left = [todo for todo in todos if todo.status != "completed"]
     return next((todo for todo in left if todo.status == "in_progress"), left[0] if left else None)

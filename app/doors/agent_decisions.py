@@ -18,7 +18,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import make_unrecorded_event
 from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
-from app.storage.reading_store import ReadingStore
+from app.storage.seen_lines_store import SeenLinesStore
 from app.text.plural import plural
 
 PATIENCE = 2.0
@@ -121,7 +121,7 @@ def wait_for_decision(
 
 
 def wait_until_read(
-    reading: ReadingStore,
+    reading: SeenLinesStore,
     signal: ChangeSignal,
     limit: int,
     seconds: float,

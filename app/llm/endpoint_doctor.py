@@ -163,10 +163,10 @@ async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -
     return answer
 
 
-def probe_payload(profile: Profile, text: str, *, tools: bool = False, none: bool = False) -> Payload:
+def probe_payload(profile: Profile, text: str, *, tools: bool = False, forbids_calls: bool = False) -> Payload:
     """Return a payload of one user message, with or without a tool, and with or without permission to call it."""
     items = _opened(profile, _FIRST, text)
-    return _payload(profile, items, [_TOOL] if tools else [], none=none)
+    return _payload(profile, items, [_TOOL] if tools else [], forbids_calls=forbids_calls)
 
 
 def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
@@ -190,7 +190,7 @@ def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
             items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
         case _:
             items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tag_text(instruction))]
-    return _payload(profile, items, [_TOOL] if profile.tools_supported else [], none=True)
+    return _payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
 
 
 def _opened(profile: Profile, system: str, user: str) -> list[Item]:
@@ -199,10 +199,10 @@ def _opened(profile: Profile, system: str, user: str) -> list[Item]:
     return [SystemText(system), UserText(user)]
 
 
-def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, none: bool) -> Payload:
+def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool) -> Payload:
     wire = wire_for(profile)
     messages, system = wire.write_messages(items, wire.fit_profile(profile))
-    return Payload(messages, tools, "none" if none and tools else None, _ANSWER_TOKENS, system)
+    return Payload(messages, tools, "none" if forbids_calls and tools else None, _ANSWER_TOKENS, system)
 
 
 CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
@@ -394,7 +394,9 @@ async def _tool_checks(client: ModelClient) -> AsyncGenerator[EndpointCheck]:
         yield EndpointCheck("tools", not bad, bad or "the model calls them")
     else:
         yield EndpointCheck("tools", None, _TAKEN)
-    refrained = await send_probe(client, lambda profile: probe_payload(profile, CALL_IT, tools=True, none=True))
+    refrained = await send_probe(
+        client, lambda profile: probe_payload(profile, CALL_IT, tools=True, forbids_calls=True)
+    )
     yield _tool_choice(client, tempted, refrained)
 
 

@@ -40,7 +40,7 @@ _PIECES = 64
 """Pieces that are read before any of them is taken: reading them takes a quarter of a slice."""
 
 
-class BodyReader:
+class BackgroundBodyReader:
     """Context manager that reads the pieces of a body in the background."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
@@ -394,7 +394,7 @@ class Transport:
         self, response: Any, patience: ProgressTimeout
     ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
         decoder = EventDecoder()
-        async with BodyReader(response.aiter_raw()) as arrivals:
+        async with BackgroundBodyReader(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):
                     piece = await arrivals.read_available()

@@ -117,7 +117,7 @@ class McpServer:
         return self.listing.offers
 
     @property
-    def startup_wait(self) -> str:
+    def startup_wait_label(self) -> str:
         """Return what is awaited during the start, with the longest time: `docs (up to 60 s)`."""
         return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 

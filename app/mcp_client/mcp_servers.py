@@ -334,7 +334,7 @@ class McpServers(ToolSource):
         ]
 
     @property
-    def startup_wait(self) -> str:
+    def startup_wait_label(self) -> str:
         """Return what `offered_tools` waits for, in a few words."""
         return describe_startup_wait(self._awaited)
 

@@ -258,7 +258,7 @@ class ServerTool(Tool):
 
 def describe_startup_wait(servers: Sequence[McpServer]) -> str:
     """Return which servers are still starting, in a few words; empty if none."""
-    names = ", ".join(each.startup_wait for each in servers)
+    names = ", ".join(each.startup_wait_label for each in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 
 

@@ -518,9 +518,9 @@ class ProposalService:
         """Finish an interrupted apply; return one line for each that was rolled back or forward."""
         return self._proposals.recover()
 
-    def wait_until_written(self) -> None:
+    def wait_until_idle(self) -> None:
         """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
-        self._proposals.wait_until_written()
+        self._proposals.wait_until_idle()
 
     # Inside
 

@@ -83,7 +83,7 @@ class HunkWalk:
         return False
 
     @property
-    def describe_plan(self) -> str:
+    def plan_text(self) -> str:
         """Return the result of the answers: `write 2 hunks, deny 1 hunk`; empty if they decide nothing."""
         yes, no = len(self.hunks_with_answer("yes")), len(self.hunks_with_answer("no"))
         write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")

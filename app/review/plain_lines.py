@@ -22,7 +22,7 @@ _NO_NEWLINE = "\\ No newline at the end"
 def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
     words = author_summary(proposal)
-    place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
+    place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
     yield f"{proposal.id}, {place}." if words else f"{proposal.id}, {place}: {proposal.summary}"
     yield f"From {proposal.origin.description}."
     if proposal.supersedes:

@@ -511,7 +511,7 @@ class ReviewState:
         """Return the form that a lasting permission would cover; None for just this call."""
         return self.permissions.selected_form(self.current)
 
-    def queue_position(self, key: str) -> int:
+    def queue_number(self, key: str) -> int:
         """Return the position in the queue, from 1; 0 for an item that does not wait."""
         if key in self.permissions.asked:
             return list(self.permissions.asked).index(key) + 1

@@ -244,7 +244,7 @@ def to_signed_approval(
 
 def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
     """Return how many lines of a waiting proposal were on no screen yet; None if none of it was."""
-    stored = runtime.reading_store.seen_lines().get(proposal.id)
+    stored = runtime.seen_lines_store.seen_lines().get(proposal.id)
     if stored is None:
         return None
     seen = SeenLines()

@@ -74,9 +74,9 @@ class McpManager(ToolSource):
         return await self.servers.offered_tools(window) if self.servers is not None else ExtraTools()
 
     @property
-    def startup_wait(self) -> str:
+    def startup_wait_label(self) -> str:
         """Return what `offered_tools` waits for, in a few words."""
-        return self.servers.startup_wait if self.servers is not None else ""
+        return self.servers.startup_wait_label if self.servers is not None else ""
 
     @property
     def unavailable_servers(self) -> Sequence[Unavailable]:

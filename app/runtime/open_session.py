@@ -491,7 +491,7 @@ class OpenSession:
             )
         )
         self._seen_versions = now
-        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.reading_store.seen_count)
+        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.seen_lines_store.seen_count)
         if changed or self._seen_count != before:
             self._publish(ProposalsChanged(changed))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
     from app.storage.captured_edit_store import CapturedEdits
     from app.storage.database import AllowedCommandStore
-    from app.storage.reading_store import ReadingStore
+    from app.storage.seen_lines_store import SeenLinesStore
     from app.storage.session_search import SessionSearch
     from app.storage.session_store import SessionStore
     from app.storage.sqlite_proposal_store import SqliteProposalStore
@@ -219,15 +219,15 @@ class OpenWorkspace:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
         from app.proposals.values.proposal_errors import TooMuchUnread
 
-        if (most := self.unread_limit()) and (unread := self.reading_store.unread_count()) > most:
+        if (most := self.unread_limit()) and (unread := self.seen_lines_store.unread_count()) > most:
             raise TooMuchUnread(unread)
 
     @property
-    def reading_store(self) -> "ReadingStore":
+    def seen_lines_store(self) -> "SeenLinesStore":
         """Return the store of seen lines."""
-        from app.storage.reading_store import ReadingStore
+        from app.storage.seen_lines_store import SeenLinesStore
 
-        return ReadingStore(self.database, self.name, self.signal)
+        return SeenLinesStore(self.database, self.name, self.signal)
 
     def _hooks(self) -> "Sequence[HookTable]":
         """The hooks in force; raises ConfigError."""
@@ -327,10 +327,11 @@ class OpenWorkspace:
         """
         from app.agent.read_history import find_reads_of_proposal
         from app.proposals.risk.read_reasons import format_reads
+        from app.runtime.agent_reads import find_agent_history
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
-        history = None
+        history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
         if proposal.session:
             history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]

@@ -19,7 +19,7 @@ from app.storage.captured_edit_store import RESERVE
 from app.storage.change_signals import ChangeSignal
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
-from app.storage.reading_store import check_unread
+from app.storage.seen_lines_store import check_unread
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:

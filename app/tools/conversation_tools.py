@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.conversation.todos import MAX_TODOS, Todo, count_done, current_todo
+from app.conversation.todos import MAX_TODOS, Todo, count_done, current_or_next_todo
 from app.prompts.skills import FILE_NAME, Skill, Skills
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
@@ -99,7 +99,7 @@ class WriteTodos(Tool):
         todos = tuple(arguments.todos)
         if not todos:
             return ToolOutput("The list is empty.", "cleared", todos=todos)
-        now = current_todo(todos)
+        now = current_or_next_todo(todos)
         summary = f"{count_done(todos)} of {len(todos)} done"
         return ToolOutput(f"Kept: {summary}.", f"{summary} · {now.content}" if now else summary, todos=todos)
 

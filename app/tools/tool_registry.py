@@ -46,7 +46,7 @@ class ToolSource(ABC):
     """A source of more tools."""
 
     @property
-    def startup_wait(self) -> str:
+    def startup_wait_label(self) -> str:
         """Return what `offered_tools` waits for, in a few words; empty if nothing is known."""
         return ""
 
@@ -108,9 +108,9 @@ class ToolSet:
         self._listed = [make_tool_schema(tool) for tool in more.listed]
 
     @property
-    def startup_wait(self) -> str:
+    def startup_wait_label(self) -> str:
         """Return what `renew` waits for, in a few words; empty if nothing is known."""
-        return self._source.startup_wait if self._source is not None else ""
+        return self._source.startup_wait_label if self._source is not None else ""
 
     @property
     def unavailable(self) -> Sequence[Unavailable]:

@@ -165,7 +165,7 @@ class SignoffApp(FittedApp):
     async def action_quit(self) -> None:
         """Leave the app; the session stays valid in any state."""
         self.end_if_stuck(
-            self.controllers.runtime.service.wait_until_written if self.current.ready.is_set() else lambda: None
+            self.controllers.runtime.service.wait_until_idle if self.current.ready.is_set() else lambda: None
         )
         await self._leave(0)
 

@@ -140,7 +140,7 @@ def decided_all(tmp_path_factory: pytest.TempPathFactory) -> Reviewed:
         reviews.approve(waits)
         half = reviews.stage("b.txt", LINES.replace("line 5\n", "five\n").replace("line 30\n", "30\n"))
         reviews.approve(half, ["1"])
-        runtime.reading_store.add_seen({half.id: {half.hunks[1].id: b"\1\1"}})
+        runtime.seen_lines_store.add_seen({half.id: {half.hunks[1].id: b"\1\1"}})
         reviews.unrecorded(reviews.stage("c.txt", "c\n"))
         with runtime.database.transaction() as connection:
             # Or it is recorded as soon as somebody looks.

@@ -901,7 +901,7 @@ def test_a_signed_push_says_what_was_on_screen_and_what_checks_said(project: Pro
             assert not project.envelopes()
             assert run("deny", "P1")[0] == 0
     seen = {hunk.id: bytes([1] * (hunk.old_count + hunk.new_count)) for hunk in change.hunks}
-    runtime.reading_store.add_seen({"P2": seen})
+    runtime.seen_lines_store.add_seen({"P2": seen})
     runtime.close()
     code, said = run("push", "P2", str(server), "--sign")
     assert code == 0, said

@@ -209,3 +209,20 @@ def test_the_door_is_tried(agent: str, tmp_path: Path) -> None:
     trials = list(try_door(find_agent(agent), found, HookOptions(wait=600)))
     assert {trial.verdict for trial in trials} == {"held"}, trials
     assert len(trials) == (2 if agent == "codex" else 1)
+
+
+def test_what_was_read_before_an_edit_is_known_where_the_hook_sees_it(driven: Driven) -> None:
+    driven.commit({"a.py": LINES, "b.py": LINES})
+    driven.install()
+    # Not only a part of a line: Codex makes a patch of it.
+    printed = driven.says("change it", [driven.reads("a.py")], [driven.edits("b.py", "line 03", "three")])
+    (proposal,) = driven.proposals()
+    (file,) = json.loads(driven.signoff("show", proposal["id"], "--json"))["files"]
+    sees = bool(find_agent(driven.agent).reads)
+    assert ("Edits the file without having read it." in file["reasons"]) is sees, printed
+    driven.signoff("deny", proposal["id"])
+    if not sees:
+        return
+    printed = driven.says("again", [driven.reads("b.py")], [driven.edits("b.py", "line 03", "drei")])
+    (file,) = json.loads(driven.signoff("show", "P3", "--json"))["files"]
+    assert not [reason for reason in file["reasons"] if "read" in reason], printed

@@ -63,7 +63,7 @@ def read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
     seen = {
         hunk.id: bytes(number < count for number in range(hunk.old_count + hunk.new_count)) for hunk in proposal.hunks
     }
-    runtime.reading_store.add_seen({proposal.id: seen})
+    runtime.seen_lines_store.add_seen({proposal.id: seen})
 
 
 def stage(runtime: OpenWorkspace, path: str, count: int, session: str = "") -> Proposal:
@@ -147,15 +147,15 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
         agents = ThreeAgents(folder / "ws")
         try:
             for action, who, count in actions:
-                before = runtime.reading_store.unread_count()
+                before = runtime.seen_lines_store.unread_count()
                 if action == "edit":
                     taken = agents.edit(who, count)
                     assert taken is (before <= BUDGET)
-                    assert runtime.reading_store.unread_count() == before + (count if taken else 0)
-                    assert runtime.reading_store.unread_count() <= BUDGET + count or before > BUDGET
+                    assert runtime.seen_lines_store.unread_count() == before + (count if taken else 0)
+                    assert runtime.seen_lines_store.unread_count() <= BUDGET + count or before > BUDGET
                     continue
                 assert stage_captured_edits(runtime) == []
-                assert runtime.reading_store.unread_count() == before, "what was captured counts as what it became"
+                assert runtime.seen_lines_store.unread_count() == before, "what was captured counts as what it became"
                 if not (pending := runtime.service.pending()):
                     continue
                 match action:
@@ -165,7 +165,7 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
                         runtime.service.approve(pending[0].id)
                     case _:
                         runtime.service.deny(pending[0].id)
-                assert runtime.reading_store.unread_count() <= before
+                assert runtime.seen_lines_store.unread_count() <= before
         finally:
             agents.close()
             runtime.close()
@@ -200,7 +200,7 @@ def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt:
             for number, runtime in enumerate(agents):
                 jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
             assert sum(job.result(PATIENCE) for job in jobs) == 1
-        assert agents[0].reading_store.unread_count() == 30
+        assert agents[0].seen_lines_store.unread_count() == 30
     finally:
         for runtime in agents:
             runtime.close()
@@ -212,7 +212,7 @@ def test_a_hook_denies_with_the_sentence_until_enough_was_read(root: Path, reade
     assert code == 0 and f"The reviewer has 30 {SENTENCE}" in out and json.loads(out)["continue"] is False
     assert len(reader.service.pending()) == 1
     read(reader, full, 30)
-    assert reader.reading_store.unread_count() == 0
+    assert reader.seen_lines_store.unread_count() == 0
     assert call_hook(Agent("claude", root, "third"), "a.txt", 3)[1].count("is staged") == 1
 
 

@@ -88,7 +88,7 @@ async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: 
         await click(run, "1 proposal waiting")
         await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
         await click(run, "model must wait")
-        await run.screen("GateScreen")
+        await run.screen("GatePolicyScreen")
         await run.pilot.press("escape")
         await click(run, "test-model", last=True)
         await run.screen("ModelScreen")

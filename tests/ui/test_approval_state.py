@@ -30,7 +30,7 @@ from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
 from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
-from widgets.review.review_wording import check_lines, confirmation_row, headline, proposal_row
+from widgets.review.review_wording import check_lines, confirmation_row, current_item_lines, proposal_row
 from widgets.review.review_writing import sent_notes
 
 
@@ -153,13 +153,13 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("b.py", "a\n", "b\n")])
     state = seen(ReviewState(), value)
     state.update_proposals([value])
-    assert "2 files" in headline(state, str)[0].plain
+    assert "2 files" in current_item_lines(state, str)[0].plain
     state.chosen.toggle(value, value.files[1].hunks)
-    assert "1 file " in f"{headline(state, str)[0].plain} "
+    assert "1 file " in f"{current_item_lines(state, str)[0].plain} "
     state.update_proposals(
         [proposal("P1", [file_diff("a.py", "a\n", "b\n"), file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)])]
     )
-    assert "2 files" in headline(state, str)[0].plain, "the one that has no hunks, too"
+    assert "2 files" in current_item_lines(state, str)[0].plain, "the one that has no hunks, too"
 
 
 def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
@@ -182,7 +182,9 @@ def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
     decided = decided.model_copy(update={"state": ProposalState.APPLIED})
     state = ReviewState()
     state.update_proposals([decided])
-    assert headline(state, str)[0].plain.startswith("◐ P1 applied in part"), "nor is all of it said to be applied"
+    assert current_item_lines(state, str)[0].plain.startswith("◐ P1 applied in part"), (
+        "nor is all of it said to be applied"
+    )
     assert "applied in part" in proposal_row(state, decided).plain
 
 
@@ -277,7 +279,7 @@ def test_words_of_others_are_never_markup_or_escapes() -> None:
         "P1", summary=hostile, reason=hostile, state=ProposalState.STALE, files=(file_diff(hostile, "a", "b").change,)
     )
     state = ReviewState(waiting=[value], current="P1")
-    rows = [proposal_row(state, value), *headline(state, lambda action: "y")]
+    rows = [proposal_row(state, value), *current_item_lines(state, lambda action: "y")]
     state.permissions.asked["c1"] = Confirmation("command", hostile, hostile, hostile)
     rows.append(confirmation_row(state, "c1"))
     for row in rows:
@@ -353,14 +355,14 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     state.current = "c2"
     state.update_proposals([one("P1")])
     assert state.current == "c2"
-    assert [state.queue_position(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
+    assert [state.queue_number(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
 
 
 def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
     state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
-    assert "Nothing waits for you." in headline(state, str)[1].plain
+    assert "Nothing waits for you." in current_item_lines(state, str)[1].plain
     state.permissions.asked["c1"] = Confirmation("command", "Run a command", "make test", ".")
-    assert "your permission is needed: make test" in headline(state, str)[1].plain
+    assert "your permission is needed: make test" in current_item_lines(state, str)[1].plain
 
 
 @pytest.mark.parametrize("kind", ["secret", "changes", "server"])
@@ -416,7 +418,7 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
             state.unsaid.set_comment(value, begun)
         elif begun:
             state.unsaid.keep_feedback("P1", begun)
-        assert f"deny{said} " in headline(state, str)[-1].plain
+        assert f"deny{said} " in current_item_lines(state, str)[-1].plain
 
 
 def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:

@@ -384,7 +384,7 @@ async def test_the_palette_offers_the_same_commands(tmp_path: Path, server: Wire
         found = run.app.screen.query_one(CommandList)
         await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
         await run.pilot.press("enter")
-        await run.screen("GateScreen")
+        await run.screen("GatePolicyScreen")
         await run.pilot.press("down", "down", "enter")
         await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
@@ -454,15 +454,15 @@ async def test_an_empty_chat_names_the_first_keys_in_force(tmp_path: Path, serve
 async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.command("gate")
-        await run.screen("GateScreen")
+        await run.screen("GatePolicyScreen")
         hints = run.app.screen.query_one(KeyHints)
         at = str(hints.render()).index("cancel")
         await run.pilot.click(KeyHints, offset=(0, 0))
-        assert type(run.app.screen).__name__ == "GateScreen", "beside the keys"
+        assert type(run.app.screen).__name__ == "GatePolicyScreen", "beside the keys"
         await run.pilot.click(KeyHints, offset=(at + 1, 0))
         await run.screen("Workbench")
         await run.command("gate")
-        await run.screen("GateScreen")
+        await run.screen("GatePolicyScreen")
         await run.pilot.click(offset=(1, 1))
         await run.screen("Workbench")
         await at_rest(run.pilot)

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from app.agent.updates import Phase
-from app.conversation.todos import Todo, count_done, current_todo
+from app.conversation.todos import Todo, count_done, current_or_next_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import VERBS
@@ -240,7 +240,7 @@ class TodoBar(Widget):
         """Show this list, as long as something is left of it."""
         if todos != self._todos:
             self._todos = todos
-            self.display = current_todo(todos) is not None
+            self.display = current_or_next_todo(todos) is not None
             self.refresh(layout=True)
 
     def toggle_folded(self) -> bool:
@@ -261,7 +261,7 @@ class TodoBar(Widget):
 
     def render(self) -> Content:
         """The state of the list, and its items where it is unfolded."""
-        width, now = self.content_size.width, current_todo(self._todos)
+        width, now = self.content_size.width, current_or_next_todo(self._todos)
         head = Content.assemble(
             ("▾ " if self.unfolded else "▸ ", "$foreground 60%"),
             ("To do ", "$foreground 60%"),
@@ -277,7 +277,7 @@ class TodoBar(Widget):
         room, todos = self._most_rows - 1, self._todos
         if len(todos) <= room:
             return [_row(todo, width) for todo in todos]
-        now = current_todo(todos)
+        now = current_or_next_todo(todos)
         first = max(0, min(todos.index(now) - 1 if now else 0, len(todos) - room + 1))
         shown = todos[first : first + room - 1]
         more = Content.styled(f"  … {len(todos) - len(shown)} more", "$foreground 60%")

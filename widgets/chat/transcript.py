@@ -277,7 +277,7 @@ class Transcript(StripView, can_focus=True):
         if not self._width:
             return
         if self._following:
-            self._layout.show_end(self.size.height)
+            self._layout.lay_out_end(self.size.height)
             self._set_height()
             self._move_to(self._slots.total - self.size.height)
         else:

@@ -367,7 +367,7 @@ class TranscriptLayout:
         self.update(indices, near)
         return not self.is_behind
 
-    def show_end(self, height: int) -> None:
+    def lay_out_end(self, height: int) -> None:
         """Make the last `height` rows exact."""
         rows = 0
         for index in range(len(self.slots) - 1, -1, -1):

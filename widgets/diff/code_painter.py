@@ -198,7 +198,7 @@ class CodePainter:
         edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
         if before:
             segments.insert(0, Segment(BEFORE_EDGE, edge))
-        padding = width - before - blank - (shown.column_of(last) - shown.column_of(first))
+        padding = width - before - blank - (shown.first_column_of(last) - shown.first_column_of(first))
         if last == len(shown.text) and self._no_final_newline(at):
             suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
             segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))

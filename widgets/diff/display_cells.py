@@ -132,7 +132,7 @@ class DisplayText:
         source = stop.source + drawn - stop.drawn
         return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
-    def column_of(self, drawn: int) -> int:
+    def first_column_of(self, drawn: int) -> int:
         """The column at which a character of `text` begins."""
         if not self.stops:
             return drawn
@@ -250,7 +250,7 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
     if not changed:
         return None
     shown = display_text(line)
-    if shown.width <= width or (not wrap and shown.column_of(shown.drawn_index(changed[-1][1])) < width):
+    if shown.width <= width or (not wrap and shown.first_column_of(shown.drawn_index(changed[-1][1])) < width):
         return None
     beside, least = (_WRAPPED_BESIDE, _WRAPPED_LEAST) if wrap else (_BESIDE, _LEAST)
     kept: list[Span] = []
@@ -360,7 +360,7 @@ def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
     indent = _INDENT.match(text)
     hang = indent.end() if indent and 2 * indent.end() <= width else 0
     starts, start, room = [0], 0, width
-    while (cell := shown.column_of(start) + room) < shown.width:
+    while (cell := shown.first_column_of(start) + room) < shown.width:
         room = width - hang
         end = max(shown.character_at(cell), start + 1)
         start = _break(shown, start, end, room, ideographs)
@@ -391,7 +391,7 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
     if cut > start:
         longest = min(cut + _CHARACTERS_OF_WORD * room, len(text))
         word = text.find(" ", cut, longest)
-        if shown.column_of(longest if word < 0 else word) - shown.column_of(cut) <= room:
+        if shown.first_column_of(longest if word < 0 else word) - shown.first_column_of(cut) <= room:
             return cut
     name = _NAME_START.match(text, start, end + 1)
     if name and (at := _whole(shown, name.end())) > max(cut, start):
@@ -403,7 +403,7 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
 
 def _whole(shown: DisplayText, character: int) -> int:
     """A character of the drawn text, or the one with which its grapheme begins."""
-    return character if not shown.stops else min(character, shown.character_at(shown.column_of(character)))
+    return character if not shown.stops else min(character, shown.character_at(shown.first_column_of(character)))
 
 
 def row_count(line: str, width: int, kept: Spans | None = None) -> int:

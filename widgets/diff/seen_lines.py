@@ -104,7 +104,7 @@ def go_to_unseen(place: UnseenLine, seen: SeenLines, sheet: DiffModel, cursor: D
     character = drawn.text.drawn_index(seen.first_missing_character(hunk, place.number, wanted))
     part = max(0, bisect_right(drawn.starts, character) - 1)
     if not sheet.wrap:
-        cell = drawn.text.column_of(character)
+        cell = drawn.text.first_column_of(character)
         view.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)
     top, first = sheet.rows.line_of(found) + part, view.scroll_offset.y
     if not first <= top < first + view.room:

@@ -27,9 +27,9 @@ from widgets.review.review_wording import (
     KeyOf,
     check_lines,
     confirmation_row,
+    current_item_lines,
     find_actions,
     fit_line,
-    headline,
     proposal_row,
     shows_title,
 )
@@ -335,7 +335,7 @@ class ApprovalPane(Column):
         listed = self.queue.display and state.current in self.queue.items
         outcome_said = self._says_outcome and proposal is not None and not proposal.state.is_pending
         room = HeadlineRoom(width, listed, comparing, outcome_said, notes_shown, brief)
-        lines = headline(state, key, room)
+        lines = current_item_lines(state, key, room)
         waits = proposal is not None and proposal.state.is_pending and not comparing
         self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
         # Above the keys, which are the last line.

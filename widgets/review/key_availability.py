@@ -214,4 +214,4 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case _:
             chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
             dead = chooses and proposal is not None and not can_be_approved(proposal)
-            return state.queue_position(state.current) > 0 and not dead
+            return state.queue_number(state.current) > 0 and not dead

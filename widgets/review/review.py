@@ -390,7 +390,7 @@ class Review(Column):
         chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.set_subject(item)
         changed = self.readiness.guard.set_subject((item, shown, chosen, state.form, question))
-        if changed or not state.queue_position(state.current):
+        if changed or not state.queue_number(state.current):
             self._dim_keys()
         if changed:
             self.wait_for_paint()
@@ -453,7 +453,7 @@ class Review(Column):
 
     def _dim_keys(self) -> None:
         """Show that the keys are dead, while there is something to decide."""
-        waits = self.state.queue_position(self.state.current) > 0
+        waits = self.state.queue_number(self.state.current) > 0
         self.pane.set_class(waits, "-changed")
         if waits:
             # A timer of Textual's that is late from the start never fires.

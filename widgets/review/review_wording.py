@@ -187,7 +187,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
     return proposal_row(state, proposal).cell_length - names <= room.width
 
 
-def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
+def current_item_lines(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:
@@ -206,7 +206,7 @@ def headline(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()
 def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
     facts = _facts(state, proposal, key, room)
     if room.listed:
-        place = f"{state.queue_position(proposal.id)} of {state.waiting_count} waiting"
+        place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
         lines = fill_lines(
             [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
         )

@@ -48,7 +48,7 @@ def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer
     return report._replace(verdict="deny", words=words)
 
 
-def deliver_on_first_call(root: Path, turn: AgentTurn, refusal: HookAnswer) -> HookAnswer:
+def answer_call_of_closed_turn(root: Path, turn: AgentTurn, refusal: HookAnswer) -> HookAnswer:
     """Answer a call of a closed turn: with the decision if there is one, else with `refusal`."""
     with _open(root) as runtime:
         return _decision(runtime, turn.proposal, turn.reported, refusal, until=0.0)

@@ -409,7 +409,11 @@ class ProposalTools:
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
         )
         wait_until_read(
-            runtime.reading_store, runtime.signal, runtime.unread_limit(), min(PROGRESS_SECONDS, left), running.stop
+            runtime.seen_lines_store,
+            runtime.signal,
+            runtime.unread_limit(),
+            min(PROGRESS_SECONDS, left),
+            running.stop,
         )
 
     def _propose_once(

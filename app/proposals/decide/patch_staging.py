@@ -11,7 +11,7 @@ from app.proposals.patch.parts import FilePatch, PatchHunk, ReadPatch, is_blob
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
-from app.proposals.stack.stacking import related_proposals
+from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
 from app.proposals.values.proposal_store import ProposalStore
@@ -155,7 +155,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
         wanted = comparable_outcome(compile_changes(Contents(store), draft.changed_paths))
-        for proposal in related_proposals(store, draft.changed_paths.keys()):
+        for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
             if comparable_outcome(proposal.files) == wanted:
                 return proposal.id
     return ""

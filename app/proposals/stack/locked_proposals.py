@@ -12,7 +12,7 @@ from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import Applier, check_record, clear_leftovers, describe_os_error, recover_records
 from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
 from app.proposals.overlay.overlay import Contents, Overlay
-from app.proposals.stack.stacking import proposal_paths, related_proposals, restack_proposals
+from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
 from app.proposals.values.proposal_store import JournalRecord, ProposalStore
@@ -144,7 +144,7 @@ class LockedProposals:
             finally:
                 self.filesystem.close()
 
-    def wait_until_written(self) -> None:
+    def wait_until_idle(self) -> None:
         """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
         self._lock.wait_until_free()
 
@@ -206,7 +206,7 @@ class LockedProposals:
         """
         if self._in_use():
             return []
-        _, changed = restack_proposals(self.filesystem, self.contents, related_proposals(self.store, paths))
+        _, changed = restack_proposals(self.filesystem, self.contents, related_pending_proposals(self.store, paths))
         if changed:
             self.save(*changed)
         return changed
@@ -216,7 +216,9 @@ class LockedProposals:
         self.check_not_in_use()
         number = int(proposal.id[1:])
         older = [
-            each for each in related_proposals(self.store, proposal_paths(proposal)) if int(each.id[1:]) < number
+            each
+            for each in related_pending_proposals(self.store, proposal_paths(proposal))
+            if int(each.id[1:]) < number
         ]
         return restack_proposals(self.filesystem, self.contents, older)[0]
 

@@ -13,7 +13,7 @@ from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase_proposal
-from app.proposals.stack.stacking import StackCache, proposal_paths, related_proposals, restack_proposals
+from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.text.hunks import set_states
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import (
@@ -65,7 +65,7 @@ def stage_draft(
     stack = stacks.get_stack(paths)
     if stands_for := part or old:
         stands_for = proposals.get(stands_for.id)
-        others = [each for each in related_proposals(store, paths) if each.id != stands_for.id]
+        others = [each for each in related_pending_proposals(store, paths) if each.id != stands_for.id]
         overlay, _ = restack_proposals(proposals.filesystem, contents, others)
         denied: Sequence[Proposal] = [*others, stands_for]
     else:
@@ -229,7 +229,7 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
     Raises:
         NothingStaged: one of them says just the same.
     """
-    earlier = [each for each in related_proposals(store, proposal_paths(proposal)) if each.on_disk]
+    earlier = [each for each in related_pending_proposals(store, proposal_paths(proposal)) if each.on_disk]
     for each in earlier:
         if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
             raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")

@@ -36,7 +36,7 @@ def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
     return rebase_proposal(overlay, proposal)
 
 
-def related_proposals(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
+def related_pending_proposals(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
     """Return the pending proposals related to some paths, oldest first; None means all.
 
     That is each that changes one of them, a folder above or a file below, and each that is tied to such a one by
@@ -154,7 +154,7 @@ class StackCache:
         with self._lock:
             generation = self._store.change_counter()
             if generation != self._generation:
-                self._pending = PendingPaths(lambda paths: related_proposals(self._store, paths))
+                self._pending = PendingPaths(lambda paths: related_pending_proposals(self._store, paths))
                 self._stacks = {}
                 self._generation = generation
             return self._pending
@@ -164,11 +164,11 @@ class StackCache:
         if known := self._known(paths):
             return known
         disk = RecordingReader(self._filesystem)
-        proposals = related_proposals(self._store, paths)
+        proposals = related_pending_proposals(self._store, paths)
         _, moved = restack_proposals(disk, self._contents, proposals)
         if moved:
             self._save(*moved)
-            proposals = related_proposals(self._store, paths)
+            proposals = related_pending_proposals(self._store, paths)
         every = frozenset(path for each in proposals for path in proposal_paths(each)).union(paths)
         self.pending_paths().load(every)
         denied = (each for each in proposals if any(hunk.state is HunkState.DENIED for hunk in each.hunks))

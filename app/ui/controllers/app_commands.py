@@ -476,10 +476,10 @@ class CommandRunner:
     async def _gate(self, argument: str) -> None:
         wanted = slash_commands.parse_gate(argument)
         if wanted is None:
-            from app.ui.screens.choice_screens import GateScreen
+            from app.ui.screens.choice_screens import GatePolicyScreen
 
             wanted = await self._app_context.push_screen(
-                GateScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
+                GatePolicyScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
             )
             if wanted is None:
                 return

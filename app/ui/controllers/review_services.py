@@ -227,7 +227,7 @@ class ReadingProgress:
         if self._runtime.settings.reading.pace and not self._pace.is_known:
             kept = await asyncio.to_thread(self._runtime.sessions.setting, _PACE)
             self._pace.restore(kept or "")
-        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.reading_store.seen_lines()))
+        self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.seen_lines_store.seen_lines()))
 
     async def save_soon(self) -> bool:
         """Save the seen lines at the next pause, unless another call does; return whether it was this one.
@@ -247,7 +247,7 @@ class ReadingProgress:
         async with self._saving:
             self._is_due = False
             if new := self._review.state.looked_at.take_new():
-                await asyncio.to_thread(lambda: self._runtime.reading_store.add_seen(new))
+                await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new))
                 if self._runtime.settings.reading.pace:
                     self._pace.note(self._review.state.looked_at.lines_read, time.monotonic())
                     await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored)

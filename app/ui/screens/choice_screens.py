@@ -19,7 +19,7 @@ from widgets.common.search_list import Choice, SearchList
 _STEPS = (2, 3, 5, 10)
 
 
-class GateScreen(Dialog[tuple[str, int | None]]):
+class GatePolicyScreen(Dialog[tuple[str, int | None]]):
     """A list of the gate policies."""
 
     HEADING = "Gate policy"
@@ -31,7 +31,7 @@ class GateScreen(Dialog[tuple[str, int | None]]):
     )
 
     DEFAULT_CSS = """
-    GateScreen {
+    GatePolicyScreen {
         & > #dialog { width: 84; }
         OptionList { height: auto; margin-top: 1; }
     }

@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.updates import Update
 from app.doors.hook import hook_messages
-from app.doors.hook.delivery import deliver_after_wait, deliver_on_first_call
+from app.doors.hook.delivery import answer_call_of_closed_turn, deliver_after_wait
 from app.doors.hook.hook_entry import HookDoor, answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
@@ -160,7 +160,7 @@ def test_an_agent_that_waits_hears_that_its_edit_could_not_be_staged(runtime: Op
 def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
     refusal = HookAnswer("deny", "Refused: P7 waits.", proposal="P7")
     turn = AgentTurn("claude", "s", "1", "r", "opus", "P7")
-    assert deliver_on_first_call(runtime.workspace.root, turn, refusal) == refusal
+    assert answer_call_of_closed_turn(runtime.workspace.root, turn, refusal) == refusal
 
 
 def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -> None:

@@ -13,7 +13,7 @@ from app.llm.response import response_limits
 from app.llm.response.response_assembly import Delta, DeltaCollector
 from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.transport import BodyReader, TaskYielder
+from app.llm.transport import BackgroundBodyReader, TaskYielder
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
 LINES = st.lists(
@@ -123,7 +123,7 @@ class Body:
 
 async def taken(body: Body) -> list[bytes]:
     """What is taken until the end."""
-    async with BodyReader(body()) as arrivals:
+    async with BackgroundBodyReader(body()) as arrivals:
         parts = []
         while part := await arrivals.read_available():
             parts.append(part)
@@ -142,7 +142,7 @@ async def test_small_pieces_that_are_there_are_taken_together() -> None:
 
 
 async def test_what_came_before_a_failure_is_taken_first() -> None:
-    async with BodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
+    async with BackgroundBodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
         assert await arrivals.read_available() == b"something"
         for _ in range(2):
             with pytest.raises(ValueError, match="cut"):
@@ -151,7 +151,7 @@ async def test_what_came_before_a_failure_is_taken_first() -> None:
 
 async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
     body = Body([b"x" * LARGE] * 1_000)
-    async with BodyReader(body()) as arrivals:
+    async with BackgroundBodyReader(body()) as arrivals:
         await arrivals.read_available()
         for _ in range(20):
             await asyncio.sleep(0)
@@ -161,7 +161,7 @@ async def test_a_body_that_nobody_takes_is_read_no_further_and_closed() -> None:
 
 async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None:
     cut, silent = Body([b"some"], ValueError("cut")), Body([b"some"])
-    async with BodyReader(cut()) as arrivals:
+    async with BackgroundBodyReader(cut()) as arrivals:
         await arrivals.wait_for_end(60)
     assert cut.closed
 
@@ -170,7 +170,7 @@ async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None
             yield piece
             await asyncio.Event().wait()
 
-    async with BodyReader(stays_open()) as arrivals:
+    async with BackgroundBodyReader(stays_open()) as arrivals:
         assert await arrivals.read_available() == b"some"
         await arrivals.wait_for_end(0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.stack.stacking import related_proposals
+from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
@@ -357,8 +357,8 @@ def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) 
         "d": ["P4"],
         "d/a.txt/x": ["P4"],
     }
-    assert {path: [each.id for each in related_proposals(store, {path})] for path in expected} == expected
-    assert [each.id for each in related_proposals(store, {"f3.txt", "d"})] == ["P3", "P4"]
+    assert {path: [each.id for each in related_pending_proposals(store, {path})] for path in expected} == expected
+    assert [each.id for each in related_pending_proposals(store, {"f3.txt", "d"})] == ["P3", "P4"]
     assert [each.id for each in store.decided_on_paths({"f3.txt"})] == [denied.id]
 
 
@@ -412,7 +412,7 @@ def test_a_store_from_before_knows_the_files_of_its_proposals(bench: Make, tmp_p
     connection.close()
     store = SqliteProposalStore(Database(tmp_path / "old"), "here", ChangeSignal(tmp_path, "here"))
     for path, found in {"a.txt": ["P1"], "c.txt": ["P1"], "b.txt": []}.items():
-        assert [each.id for each in related_proposals(store, {path})] == found
+        assert [each.id for each in related_pending_proposals(store, {path})] == found
 
 
 def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None:

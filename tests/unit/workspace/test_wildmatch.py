@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.tools.base.contract import ToolError
 from app.tools.search.list_files import compile_path_matcher
+from app.workspace import ignore
 from app.workspace.ignore import IgnoreFile, compile_patterns, is_ignored
 from app.workspace.wildmatch import parse_rule, rule_regex
 
@@ -94,10 +95,22 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
     )
 
 
-@given(patterns=PATTERNS | SIGNED, paths=PATHS)
-def test_git_agrees(repository: Path, patterns: list[str], paths: list[str]) -> None:
-    ours = {path for path in paths if ignored_by_us(patterns, path)}
+@given(patterns=PATTERNS | SIGNED, paths=PATHS, batch=st.sampled_from([1, 40_000]))
+def test_git_agrees(repository: Path, patterns: list[str], paths: list[str], batch: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ignore, "_BATCH", batch)
+        compile_patterns.cache_clear()
+        ours = {path for path in paths if ignored_by_us(patterns, path)}
     assert ours == ignored_by_git(repository, patterns, paths)
+
+
+@pytest.mark.parametrize("batch", [1, 20, 40_000])
+def test_the_last_match_decides_among_patterns_that_are_alike(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
+    monkeypatch.setattr(ignore, "_BATCH", batch)
+    compile_patterns.cache_clear()
+    patterns = ["a?c", "!a*c", "ab?c", "!ab[x]c", "a[y]*c"]
+    ignored = {path for path in ("abc", "abbc", "abxc", "ayc", "ac") if ignored_by_us(patterns, path)}
+    assert ignored == {"abbc", "ayc"}
 
 
 @pytest.mark.parametrize(

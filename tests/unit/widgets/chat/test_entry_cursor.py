@@ -75,7 +75,7 @@ def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
     layout = TranscriptLayout()
     for number in range(1_000):
         layout.apply(PutEntry(NoticeEntry(f"n{number}", "some words")))
-    layout.show_end(10)
+    layout.lay_out_end(10)
     gc.collect()
     before = sum(isinstance(one, SlotLayout) for one in gc.get_objects())
     layout.resize(40)

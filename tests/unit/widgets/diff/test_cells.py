@@ -35,7 +35,7 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
     drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn)
     assert drawn[-1] == len(shown.text)
-    cells = [shown.column_of(index) for index in range(len(shown.text) + 1)]
+    cells = [shown.first_column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells)
     assert cells[-1] == shown.width
 
@@ -44,7 +44,7 @@ def test_positions_grow_and_end_at_the_end(line: str) -> None:
 def test_a_cut_is_as_wide_as_its_window_or_ends_the_line(line: str, start: int, width: int) -> None:
     shown = display_text(line)
     first, last, blank = shown.slice_cells(start, start + width)
-    cells = blank + shown.column_of(last) - shown.column_of(first)
+    cells = blank + shown.first_column_of(last) - shown.first_column_of(first)
     assert cells <= width
     if shown.width >= start + width:
         assert cells >= width - 1, "at most half a wide character is missing"
@@ -59,8 +59,8 @@ def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     assert len(starts) == row_count(line, width)
     ends = [*starts[1:], len(shown.text)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        assert shown.column_of(end) - shown.column_of(start) + (hang if number else 0) <= width
-        assert shown.character_at(shown.column_of(start)) >= start, "no grapheme is halved"
+        assert shown.first_column_of(end) - shown.first_column_of(start) + (hang if number else 0) <= width
+        assert shown.character_at(shown.first_column_of(start)) >= start, "no grapheme is halved"
 
 
 WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}", fullmatch=True), max_size=12)

@@ -93,7 +93,7 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     assert [shown.text[start:end] for start, end in shown.gaps] == [text for text in texts if text.startswith("⋯")]
     drawn = [shown.drawn_index(index) for index in range(len(line) + 1)]
     assert drawn == sorted(drawn) and drawn[-1] == len(shown.text)
-    cells = [shown.column_of(index) for index in range(len(shown.text) + 1)]
+    cells = [shown.first_column_of(index) for index in range(len(shown.text) + 1)]
     assert cells == sorted(cells) and cells[-1] == shown.width
 
 

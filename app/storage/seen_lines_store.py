@@ -13,7 +13,7 @@ from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 
 
-class ReadingStore:
+class SeenLinesStore:
     """The seen lines of one workspace's proposals; on disk when a method returns."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
