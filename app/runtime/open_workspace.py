@@ -1,5 +1,6 @@
 """Opens a workspace: the one place where configuration, store, service, tools and client come together."""
 
+import asyncio
 import os
 import threading
 import time
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.automation.recipe_runner import RecipeRunner
+    from app.automation.reproduction import Reproduction
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -342,6 +344,20 @@ class OpenWorkspace:
         from app.automation.recipe_runner import RecipeRunner
 
         return RecipeRunner(self.checks, self.service, self.tree_id)
+
+    async def reproduce(self, proposal_id: str) -> "Reproduction":
+        """Run the command of a waiting proposal again, and tell its model if the result takes the proposal's place.
+
+        Raises NotReproducible, ProposalError, StorageError and OSError.
+        """
+        from app.agent.interventions import replaced_result_note
+
+        found = await self.recipes.reproduce(proposal_id)
+        session = self.service.get(proposal_id).session if found.outcome == "replaced" else ""
+        if session and self.sessions.exists(session):
+            note = replaced_result_note(proposal_id, found.differing)
+            await asyncio.to_thread(self.sessions.append_events, session, [note])
+        return found
 
     @property
     def evidence(self) -> "EvidenceRunner":
