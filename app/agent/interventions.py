@@ -247,6 +247,18 @@ def files_changed_note(changed: Mapping[str, ChangedFile]) -> Intervention | Non
     )
 
 
+def replaced_result_note(proposal: str, paths: Iterable[str]) -> Intervention:
+    """Return the note that a command was run again, and that its new result is what the proposal has now."""
+    return Intervention(
+        kind=InterventionKind.FACT,
+        text=(
+            f"The user has run the command of {proposal} again, on the files as they are now. {proposal} has the "
+            f"result of that run and still awaits the user's decision. It differs from what you were told at: "
+            f"{_names(paths)}."
+        ),
+    )
+
+
 def unavailable_tools_note(sentences: Sequence[str]) -> Intervention:
     """Return which tools cannot be used and why, for the whole turn."""
     return Intervention(kind=InterventionKind.FACT, text=" ".join(sentences), scope="turn")

@@ -66,7 +66,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
 def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the command of a waiting proposal again; return 1 unless it gave the same."""
     try:
-        found = asyncio.run(runtime.recipes.reproduce(arguments.id))
+        found = asyncio.run(runtime.reproduce(arguments.id))
     except NotReproducible as error:
         raise CommandError(f"Nothing was compared: {error}.", ExitCode.REFUSED) from error
     if arguments.json:

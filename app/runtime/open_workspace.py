@@ -1,5 +1,6 @@
 """Opens a workspace: the one place where configuration, store, service, tools and client come together."""
 
+import asyncio
 import os
 import threading
 import time
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
     from app.automation.recipe_runner import RecipeRunner
+    from app.automation.reproduction import Reproduction
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -327,10 +329,11 @@ class OpenWorkspace:
         """
         from app.agent.read_history import find_reads_of_proposal
         from app.proposals.risk.read_reasons import format_reads
+        from app.runtime.agent_reads import find_agent_history
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
-        history = None
+        history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
         if proposal.session:
             history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]
@@ -341,6 +344,20 @@ class OpenWorkspace:
         from app.automation.recipe_runner import RecipeRunner
 
         return RecipeRunner(self.checks, self.service, self.tree_id)
+
+    async def reproduce(self, proposal_id: str) -> "Reproduction":
+        """Run the command of a waiting proposal again, and tell its model if the result takes the proposal's place.
+
+        Raises NotReproducible, ProposalError, StorageError and OSError.
+        """
+        from app.agent.interventions import replaced_result_note
+
+        found = await self.recipes.reproduce(proposal_id)
+        session = self.service.get(proposal_id).session if found.outcome == "replaced" else ""
+        if session and self.sessions.exists(session):
+            note = replaced_result_note(proposal_id, found.differing)
+            await asyncio.to_thread(self.sessions.append_events, session, [note])
+        return found
 
     @property
     def evidence(self) -> "EvidenceRunner":

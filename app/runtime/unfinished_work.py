@@ -11,6 +11,7 @@ from app.proposals.values.decision_facts import HunkFact, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
+from app.runtime.agent_reads import find_agent_history
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
@@ -158,6 +159,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
     draft.add_changes([_path_change(file) for file in files])
+    draft.read_history = find_agent_history(captured, runtime.proposals, name, draft.changed_paths.keys())
     became = name
     with suppress(NothingStaged):
         became = runtime.service.stage(draft, "", [each.id for each in _unanswered_denials(runtime, turn)]).id

@@ -7,7 +7,7 @@ written, under the id that the proposal will have, and whoever looks at the work
 import sqlite3
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
@@ -57,6 +57,22 @@ class CapturedFile(NamedTuple):
         return max(1, count)
 
 
+class AgentRead(NamedTuple):
+    """What a hook saw of what an agent reads."""
+
+    kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
+    """`start`: the session began while the hook was there. `unseen`: by `words` the agent may have read what the hook
+    does not see. `prompt`: `words` are the user's. `read`: a file was read, `words` are the lines. `found`: a search
+    for `words` found a file. `attached`: the agent's program showed it a file by itself."""
+    path: str = ""
+    """Relative to the workspace."""
+    words: str = ""
+    version: str = ""
+    """SHA-256 of the file that was read."""
+    lines: bytes = b""
+    """Hashes of the lines that were shown (`app.text.line_hash`)."""
+
+
 class CapturedEdits:
     """The edits that hooks have captured in one workspace; on disk when a method returns."""
 
@@ -86,6 +102,19 @@ class CapturedEdits:
     def turns_of_agent(self, agent: str) -> list[AgentTurn]:
         """Return the turns of all sessions of an agent, oldest first."""
         return self._turns("agent = ?", (agent,))
+
+    def add_reads(self, agent: str, session: str, reads: Sequence[AgentRead]) -> None:
+        """Store what an agent reads, each thing once a session; what is old goes when a session starts."""
+        mine = (self._workspace, agent, session)
+        with self._database.transaction() as connection:
+            connection.executemany(_ADD_READ, [(*mine, time.time(), *read, *mine, *read[:4]) for read in reads])
+            if any(read.kind == "start" for read in reads):
+                connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _KEPT_SECONDS,))
+
+    def reads_before(self, proposal: str) -> list[AgentRead]:
+        """Return what the agent of a proposal had read before its first edit, in order."""
+        rows = self._database.query_rows(_READS, (self._workspace, proposal))
+        return [AgentRead(*row) for row in rows]  # type: ignore[arg-type]
 
     def add_turn(self, turn: AgentTurn) -> None:
         """Store a turn whose proposal is staged already."""
@@ -206,6 +235,16 @@ RESERVE = (
 )
 """The number of the next proposal of a workspace."""
 _ADD = "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)"
+_ADD_READ = (
+    "INSERT INTO agent_reads SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM agent_reads"
+    " WHERE workspace = ? AND agent = ? AND session = ? AND kind = ? AND path = ? AND words = ? AND version = ?)"
+)
+_READS = (
+    "SELECT kind, path, words, version, lines FROM agent_reads AS one JOIN agent_turns AS turn"
+    " USING (workspace, agent, session) WHERE workspace = ? AND proposal = ?"
+    " AND (one.time <= turn.time OR kind = 'attached') ORDER BY one.rowid"
+)
+"""What a program attached is looked for with each edit of a turn, so after its first edit as well."""
 _CLOSED = (
     "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"

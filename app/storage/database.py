@@ -231,6 +231,24 @@ _SEEN_LINES = (
 )
 """The lines of each hunk that were on screen, and how many; the lines that an edit of another agent changes."""
 
+_AGENT_READS = (
+    """
+    CREATE TABLE agent_reads (
+        workspace TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        session TEXT NOT NULL,
+        time REAL NOT NULL,
+        kind TEXT NOT NULL,
+        path TEXT NOT NULL,
+        words TEXT NOT NULL,
+        version TEXT NOT NULL,
+        lines BLOB NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX agent_reads_of_session ON agent_reads (workspace, agent, session)",
+)
+"""What the hooks of other agents saw of what they read."""
+
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
     _AGE_OF_CONTENTS,
@@ -245,6 +263,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _SEARCHED_ANEW,
     EVENTS_IN_THE_RECORD,
     _SEEN_LINES,
+    _AGENT_READS,
 )
 """Each entry brings the schema one version further; entries are appended, never changed."""
 

@@ -24,6 +24,25 @@ class Agent:
         self._response = ""
         self._said("change it")
 
+    def starts(self, source: str = "startup") -> dict[str, Any]:
+        """The session starts; what goes to the hook then."""
+        payload = self._payload("SessionStart")
+        for name in ("prompt_id", "turn_id", "effort"):
+            payload.pop(name, None)
+        if self.name == "claude":
+            payload.pop("permission_mode")
+        return payload | {"source": source}
+
+    def returns(self, payload: dict[str, Any], result: object) -> dict[str, Any]:
+        """What goes to the hook after a call that was made."""
+        event = {"hook_event_name": "AfterTool" if self.name == "gemini" else "PostToolUse", "tool_response": result}
+        return payload | event | ({"duration_ms": 27} if self.name == "claude" else {})
+
+    def attaches(self, kind: str, path: str) -> None:
+        """Claude Code shows its model a file by itself."""
+        shown = {"type": kind, "filename": str(self._workspace / path), "content": {"type": "text"}}
+        self._line({"type": "attachment", "isSidechain": False, "attachment": shown})
+
     def asks(self, words: str) -> dict[str, Any]:
         """The user writes; what goes to the hook before the prompt."""
         self.prompt = f"prompt-{self._number}"
@@ -97,6 +116,23 @@ class Agent:
                 return "Bash", {"command": f"cat {path}"}
             case _:
                 return "read_file", {"file_path": str(self._workspace / path)}
+
+    def searches(self, name: str) -> tuple[str, dict[str, Any]]:
+        """A call that looks for a text."""
+        return "Grep" if self.name == "claude" else "grep_search", {"pattern": name}
+
+    def found(self, *lines: tuple[str, int, str]) -> object:
+        """What a search returns that has found lines: path, number and text."""
+        if self.name == "claude":
+            names = list(dict.fromkeys(path for path, _, _ in lines))
+            return {"mode": "files_with_matches", "filenames": names, "numFiles": len(names)}
+        matches = [
+            {"filePath": path, "absolutePath": str(self._workspace / path), "lineNumber": number, "line": text}
+            for path, number, text in lines
+        ]
+        said = "".join(f"File: {path}\nL{number}: {text}\n---\n" for path, number, text in lines)
+        head = f'Found {len(lines)} matches for pattern "x" in path ".":\n---\n'
+        return {"llmContent": head + said, "returnDisplay": {"summary": "Found", "matches": matches}}
 
     def _payload(self, event: str, call: str = "") -> dict[str, Any]:
         common = {

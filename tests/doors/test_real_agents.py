@@ -46,8 +46,8 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
     assert [file["path"] for file in proposal["files"]] == ["b.txt"]
-    assert driven.model.made == (1 if find_agent(driven.agent).denial.ends_turn else 4), (
-        "where that is safe the turn ends"
+    assert driven.model.made == (2 if find_agent(driven.agent).denial.ends_turn else 4), (
+        "where that is safe the first call after it ends the turn"
     )
     if driven.agent == "droid":
         return  # `droid exec --session-id` exits here with 1 and without a word, with the hook and without it.
@@ -83,6 +83,15 @@ def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_
     driven.signoff("approve", proposal["id"], "--hunks", "2")
     assert driven.changed() == ["a.txt"]
     assert (driven.workspace / "a.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
+
+
+def test_what_the_agent_says_after_its_edit_is_the_summary(driven: Driven) -> None:
+    if not find_agent(driven.agent).after_turn:
+        pytest.skip("it does not call the hook at the end of a turn")
+    driven.install()
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n"), driven.reads("a.txt")])
+    (proposal,) = driven.proposals()
+    assert proposal["summary"] == "Done.", printed
 
 
 def test_a_new_prompt_is_a_new_turn(driven: Driven) -> None:
@@ -200,3 +209,20 @@ def test_the_door_is_tried(agent: str, tmp_path: Path) -> None:
     trials = list(try_door(find_agent(agent), found, HookOptions(wait=600)))
     assert {trial.verdict for trial in trials} == {"held"}, trials
     assert len(trials) == (2 if agent == "codex" else 1)
+
+
+def test_what_was_read_before_an_edit_is_known_where_the_hook_sees_it(driven: Driven) -> None:
+    driven.commit({"a.py": LINES, "b.py": LINES})
+    driven.install()
+    # Not only a part of a line: Codex makes a patch of it.
+    printed = driven.says("change it", [driven.reads("a.py")], [driven.edits("b.py", "line 03", "three")])
+    (proposal,) = driven.proposals()
+    (file,) = json.loads(driven.signoff("show", proposal["id"], "--json"))["files"]
+    sees = bool(find_agent(driven.agent).reads)
+    assert ("Edits the file without having read it." in file["reasons"]) is sees, printed
+    driven.signoff("deny", proposal["id"])
+    if not sees:
+        return
+    printed = driven.says("again", [driven.reads("b.py")], [driven.edits("b.py", "line 03", "drei")])
+    (file,) = json.loads(driven.signoff("show", "P3", "--json"))["files"]
+    assert not [reason for reason in file["reasons"] if "read" in reason], printed

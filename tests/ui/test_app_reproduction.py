@@ -76,3 +76,27 @@ async def test_differing_files_are_named_and_nothing_is_called_reproduced(tmp_pa
         await run.pilot.press("equals_sign")
         await run.see("not the same: 1 file differs (made.txt)")
         assert not run.proposals[0].is_reproduced
+
+
+async def test_the_model_is_told_once_that_a_second_run_took_the_place_of_its_proposal(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        notes = run.runtime.workspace.root / "notes.txt"
+        notes.write_text("one\n")
+        await stage_command(run, server, "tr a-z A-Z < notes.txt > new && mv new notes.txt")
+        notes.write_text("one more\n")
+        await run.review()
+        await run.pilot.press("equals_sign")
+        await run.see("run again on the present files")
+        for count in (1, 2):
+            before = len(server.requests)
+            server.say("Yes.")
+            await run.pilot.press("f2")
+            await run.write("go on")
+            await run.pilot.press("enter")
+            await run.until(lambda before=before: len(server.requests) > before, f"request {count}")  # type: ignore[misc]
+            await run.settled()
+            told = [(role, text) for role, text in server.last.said if "has run the command of P1 again" in text]
+            assert [role for role, _ in told] == ["system"]
+            assert told[0][1].endswith("It differs from what you were told at: notes.txt.")

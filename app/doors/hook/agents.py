@@ -52,6 +52,29 @@ class Denial(NamedTuple):
     """Whether an exit code other than 0 is a denial without its words."""
 
 
+class ReadTool(NamedTuple):
+    """The arguments of a tool that reads one file; lines count from 1."""
+
+    start: str
+    length: str = ""
+    end: str = ""
+
+    def find_lines(self, arguments: Mapping[str, Any], total: int) -> tuple[int, int]:
+        """Return the first and the last line that a call shows of a file."""
+        first = max(1, _number(arguments, self.start) or 1)
+        last = _number(arguments, self.end) or first + (_number(arguments, self.length) or _LINES_READ) - 1
+        return first, min(total, last)
+
+
+def _number(arguments: Mapping[str, Any], name: str) -> int:
+    value = arguments.get(name)
+    return int(value) if isinstance(value, int | float) else 0
+
+
+_LINES_READ = 2000
+"""Lines that a tool shows if the call does not say how many."""
+
+
 class Agent(NamedTuple):
     """An agent, its tools, and what its hook settings look like."""
 
@@ -84,6 +107,14 @@ class Agent(NamedTuple):
     before_prompt: str = "UserPromptSubmit"
     after_turn: str = ""
     """Its name of the event after each turn, if that has the agent's last words; else empty."""
+    after_tool: str = ""
+    """Its name of the event after a call; empty if what it reads is not noted."""
+    reads: Mapping[str, ReadTool] = MappingProxyType({})
+    """Its tools that show one file, by name. Without any, what it reads is unknown."""
+    searches: tuple[str, ...] = ()
+    """Its tools that look for text in files."""
+    shows_nothing: tuple[str, ...] = ()
+    """Other tools that show no line of a file."""
     context: str = "additionalContext"
     """The key for words that the agent is to read."""
     hears_with_prompt: bool = True
@@ -170,6 +201,20 @@ AGENTS = (
         project_variable="CLAUDE_PROJECT_DIR",
         response=find_claude_response,
         after_turn="Stop",
+        after_tool="PostToolUse",
+        reads=MappingProxyType({"Read": ReadTool("offset", "limit")}),
+        searches=("Grep",),
+        shows_nothing=(
+            "AskUserQuestion",
+            "EnterPlanMode",
+            "ExitPlanMode",
+            "Glob",
+            "LS",
+            "TodoWrite",
+            "ToolSearch",
+            "WebFetch",
+            "WebSearch",
+        ),
         local=".claude/settings.local.json",
         on_failure=MappingProxyType({"onFailure": "block"}),
         silent_denial=True,
@@ -203,6 +248,10 @@ AGENTS = (
         before_tool="BeforeTool",
         before_prompt="BeforeAgent",
         after_turn="AfterAgent",
+        after_tool="AfterTool",
+        reads=MappingProxyType({"read_file": ReadTool("start_line", end="end_line")}),
+        searches=("grep_search", "search_file_content"),
+        shows_nothing=("ask_user", "glob", "google_web_search", "list_directory", "save_memory", "write_todos"),
         milliseconds=True,
     ),
     Agent(

@@ -27,9 +27,11 @@ from app.doors.hook import hook_messages
 from app.doors.hook.agents import find_agent, find_agent_with_tool
 from app.doors.hook.call_errors import NotStaged
 from app.doors.hook.hook_messages import (
+    AFTER_TOOL,
     AFTER_TURN,
     BEFORE_PROMPT,
     NONE,
+    SESSION_START,
     HookAnswer,
     HookCall,
     parse_call,
@@ -95,11 +97,13 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     """Answer one call and return the exit code; never raises."""
     gc.set_threshold(_SELDOM)
     text = b""
+    beside_calls = False
     try:
         signal.signal(signal.SIGTERM, _stop)
         name, workspace, options = parse_hook_options(arguments)
         text = sys.stdin.buffer.read(LARGEST + 1)
-        if _is_beside_calls(text):
+        beside_calls = _is_beside_calls(text)
+        if beside_calls:
             # Nothing is at stake there: to fail before a prompt would take the user's words away, and to deny the end
             # of a turn would make the agent go on.
             agent.allow_on_failure()
@@ -109,13 +113,16 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
                 f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts."
             )
         call = parse_call(name, text)
+        if call.event in AFTER_TOOL:
+            beside_calls = True
+            agent.allow_on_failure()
         _answer_call(call, workspace, options, agent)
     except SystemExit as answered:  # by argparse: help, or what is wrong with the words
         if not answered.code:
             agent.answer(b"")
         return DENIED if answered.code else 0
     except BaseException as error:
-        if _is_beside_calls(text):
+        if beside_calls:
             return DENIED
         words = " ".join(str(error).split()) or type(error).__name__
         _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
@@ -175,7 +182,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
-    if call.event in AFTER_TURN:
+    if call.event in AFTER_TURN + AFTER_TOOL + SESSION_START:
         return answer
     turns = door.captured.turns_to_report(call.agent, call.session)
     if call.event in BEFORE_PROMPT:
@@ -209,8 +216,8 @@ def find_project_root(call: HookCall) -> str:
 
 
 def _is_beside_calls(text: bytes) -> bool:
-    """Whether the payload is of a prompt or of the end of a turn, not of a call."""
-    events = BEFORE_PROMPT + AFTER_TURN
+    """Whether the payload is of a session, a prompt or the end of a turn, not of a call."""
+    events = BEFORE_PROMPT + AFTER_TURN + SESSION_START
     return any(f'"{event}"'.encode() in text[:4096] for event in events) and b'"tool_name"' not in text
 
 
@@ -310,6 +317,8 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT:
         door.captured.reopen_unnamed_turn(call.agent, call.session)
+    if call.event in BEFORE_PROMPT + AFTER_TOOL + SESSION_START:
+        _note_reads(door, call)
         return NONE
     turn = door.captured.latest_turn(call.agent, call.session, call.prompt)
     if call.event in AFTER_TURN:
@@ -321,10 +330,15 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed
-    if turn is not None and closed and not (edit and call.response and call.response == turn.response):
-        return hook_messages.refused_answer(turn.proposal)
+    is_same_response = turn is not None and bool(call.response) and call.response == turn.response
+    if turn is not None and closed and not (edit and is_same_response):
+        # A call beside the edit was made before the agent knew of the denial; it still has its last words to say.
+        return hook_messages.refused_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
-        return _answer_other_call(door, call)
+        answer = _answer_other_call(door, call)
+        if answer.verdict in ("none", "ask"):
+            _note_reads(door, call)
+        return answer
     mine = turn if turn is not None and closed else None
     before = door.captured.files(mine.proposal) if mine else []
     files = TurnFiles(door.workspace, call.folder, before)
@@ -337,9 +351,21 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     edited = files.edited_files
     if not edited:
         return hook_messages.not_staged_answer("the files have this text already.")
+    _note_reads(door, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
     staging = AgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
     return _capture(door, call, staging, edited, before)
+
+
+def _note_reads(door: HookDoor, call: HookCall, edited: Sequence[str] = ()) -> None:
+    """Note what a call shows its agent, or what the agent was shown of the files that it edits."""
+    if not find_agent(call.agent).reads:
+        return
+    from app.doors.hook.read_notes import find_attachments, find_reads
+
+    reads = find_attachments(call, edited) if edited else find_reads(door.workspace, call)
+    if reads:
+        door.captured.add_reads(call.agent, call.session, reads)
 
 
 def _capture(

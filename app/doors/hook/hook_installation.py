@@ -170,6 +170,7 @@ _SPARE_SECONDS = 570
 instruction: a busy machine needs time to start it, and the agent lets a call through if its limit is exceeded."""
 _LEAST_SPARE_SECONDS = 20
 """Fewer of these are reported as a weakness."""
+_SESSION_START = "SessionStart"
 _ALL_TOOLS = ("", "*", ".*")
 _DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
 """What makes any failure of the hook a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
@@ -256,6 +257,9 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
     for event in filter(None, (agent.before_prompt, agent.after_turn)):
         text = _with_group(text, event, {"hooks": [beside]})
+    if agent.after_tool:
+        text = _with_group(text, _SESSION_START, {"hooks": [beside]})
+        text = _with_group(text, agent.after_tool, {"matcher": "|".join(agent.searches), "hooks": [beside]})
     return text
 
 
@@ -263,7 +267,7 @@ def remove_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
-    for event in (agent.before_tool, agent.before_prompt, agent.after_turn):
+    for event in (agent.before_tool, agent.before_prompt, agent.after_turn, _SESSION_START, agent.after_tool):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
             hooks = _members(group)["hooks"]

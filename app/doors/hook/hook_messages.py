@@ -10,6 +10,8 @@ from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response
 BEFORE_TOOL = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
 AFTER_TURN = ("Stop", "AfterAgent")
+AFTER_TOOL = ("PostToolUse", "AfterTool")
+SESSION_START = ("SessionStart",)
 _LONGEST = 200
 """Characters that are kept of an id or a name."""
 _LONGEST_WORDS = 500
@@ -35,6 +37,14 @@ class HookCall(NamedTuple):
     arguments: Mapping[str, Any]
     last_words: str = ""
     """What the agent has said at the end of its turn, on one line."""
+    transcript: str = ""
+    """Path of the session's transcript; empty if the agent has none."""
+    prompt_text: str = ""
+    """What the user has written, before a prompt."""
+    result: object = None
+    """What a tool has returned, after a call."""
+    source: str = ""
+    """How the session came about, where it starts: `startup`, `clear`, `resume`, `compact`."""
 
 
 def parse_call(agent: str, text: str | bytes) -> HookCall:
@@ -47,9 +57,10 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     event, session = _name(data, "hook_event_name"), _name(data, "session_id")
-    if event not in BEFORE_TOOL + BEFORE_PROMPT + AFTER_TURN:
+    if event not in BEFORE_TOOL + AFTER_TOOL + BEFORE_PROMPT + AFTER_TURN + SESSION_START:
         raise ValueError(
-            f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, and after a turn"
+            f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
+            "turn, and where a session starts"
         )
     if not session:
         raise ValueError("it names no session")
@@ -59,10 +70,10 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
         arguments = {"input": arguments}
     if not isinstance(arguments, dict):
         raise ValueError("its tool_input is not an object")
-    path, call = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
+    path, called = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
     response = TranscriptResponse(_name(data, "response_id"))
     if event in AFTER_TURN:
-        response = find_agent(agent).response(path, call)
+        response = find_agent(agent).response(path, called)
     elif event in BEFORE_TOOL and not response.id:
         match agent:
             case "copilot":
@@ -70,7 +81,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
             case "kimi":
                 response = find_kimi_response(session)
             case _:
-                response = find_agent(agent).response(path, call)
+                response = find_agent(agent).response(path, called)
     prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt
     model = _name(data, "model") or response.model
     folder = str(data.get("cwd") or "")
@@ -79,7 +90,13 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     tool = _name(data, "tool_name")
     words = data.get("last_assistant_message") or data.get("prompt_response")
     last_words = _shorten_words(words) if event in AFTER_TURN and isinstance(words, str) else ""
-    return HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words)
+    call = HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words, path)
+    typed = data.get("prompt")
+    return call._replace(
+        prompt_text=typed if event in BEFORE_PROMPT and isinstance(typed, str) else "",
+        result=data.get("tool_response"),
+        source=_name(data, "source"),
+    )
 
 
 def _shorten_words(words: str) -> str:
@@ -122,23 +139,23 @@ NONE = HookAnswer("none")
 
 
 def staged_answer(proposal: str, paths: str) -> HookAnswer:
-    """An edit was staged."""
+    """An edit was staged. The turn is not ended: what the agent says next becomes the summary of the proposal."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
         "is written: on disk the files are as before, so reading them does not show it. End your turn now and say in "
         f"a few sentences what {proposal} does and what to look at. Don't call tools, and don't make the change in "
         "another way: every call is refused until the user has decided or writes to you."
     )
-    return HookAnswer("deny", words, True, proposal)
+    return HookAnswer("deny", words, proposal=proposal)
 
 
-def refused_answer(proposal: str) -> HookAnswer:
+def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
     """A call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
-    return HookAnswer("deny", words, True, proposal)
+    return HookAnswer("deny", words, ends_turn, proposal)
 
 
 def unread_answer(why: str) -> HookAnswer:

@@ -7,7 +7,7 @@ Calls of one response belong to one proposal. A call without a response id count
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,8 @@ _LONGEST_TAIL = 64 * 1024 * 1024
 _LOG_SECONDS = 5.0
 """Seconds to wait until Copilot CLI has written a call to its log: it writes every tenth of a second."""
 _POLL_SECONDS = 0.02
+_NAMES_ALONE = ("session_context", "prompt_snapshot")
+"""Attachments of Claude Code that name files without a line of them, as git's status does."""
 _SAME_TIME = 0.01
 """Seconds by which two clock readings of one event may differ; the time between two responses is longer."""
 
@@ -42,6 +44,21 @@ def find_claude_response(path: str, call: str) -> TranscriptResponse:
             if isinstance(blocks, list) and any(isinstance(each, dict) and each.get("id") == call for each in blocks):
                 return TranscriptResponse(_name(message, "id"), _name(message, "model"))
     return TranscriptResponse()
+
+
+def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
+    """Return those of the files that Claude Code has shown its model by itself, as for a mention or a selection.
+
+    Args:
+        path: Of the transcript.
+        files: Paths, which are looked for by their names.
+    """
+    attached = [
+        json.dumps(line["attachment"], ensure_ascii=False)
+        for line in _lines(path, '"attachment"', tail=_LONGEST_TAIL)
+        if isinstance(line.get("attachment"), dict) and line["attachment"].get("type") not in _NAMES_ALONE
+    ]
+    return {file for file in files if any(file.rpartition("/")[2] in text for text in attached)}
 
 
 def find_codex_response(path: str, call: str) -> TranscriptResponse:

@@ -8,6 +8,7 @@ from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.models import FileOperation
+from app.text.line_hash import hash_line
 
 _NEAR = 3
 """Lines above and below a hunk."""
@@ -30,6 +31,12 @@ class FileReads:
     """The lines of its earlier edits, some of them only a part of a line of the file."""
     is_known: bool = False
     """Whether it read the file, searched it, wrote it, or ran a command that names it."""
+    line_hashes: frozenset[int] = frozenset()
+    """Hashes of more lines that it was shown, where only those are kept."""
+
+    def has_shown(self, text: str) -> bool:
+        """Return whether the model was shown a line."""
+        return text in self.texts or (bool(self.line_hashes) and hash_line(text) in self.line_hashes)
 
 
 _NOTHING = FileReads()
@@ -51,6 +58,8 @@ class ReadHistory:
     """The lines of the user's messages, without white space around them."""
     edited: frozenset[str] = frozenset()
     """The files that its edit names; a command may have changed others."""
+    unknown: str = ""
+    """Why it may have read more than is known; empty if it has not. If it may, there are no reasons."""
 
     def unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
         """Return the files in which it found a name and that it neither read nor edits."""
@@ -66,6 +75,8 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
     """
     change = file.change
     path = change.old_path or file.path
+    if history.unknown:
+        return
     if change.op is FileOperation.DELETE or change.base is None or path not in history.edited or is_prose(path):
         return
     seen = history.files.get(path, _NOTHING)
@@ -98,9 +109,9 @@ def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]
         new = [
             text
             for text in near
-            if text not in seen.texts and not any(part in text for part in seen.written if _is_long(part))
+            if not seen.has_shown(text) and not any(part in text for part in seen.written if _is_long(part))
         ]
-        if any(map(_is_long, new)) and any(_is_long(text) for text in near if text in seen.texts):
+        if any(map(_is_long, new)) and any(_is_long(text) for text in near if seen.has_shown(text)):
             side = "old" if hunk.old_count else "new"
             yield LineReference(hunk=hunk.id, side=side, offset=0)
 
@@ -112,14 +123,17 @@ def _is_long(text: str) -> bool:
 def format_reads(history: ReadHistory, paths: Sequence[str]) -> list[str]:
     """Return what the model had read before it wrote an edit, as lines of text, file by file."""
     lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
+    lines += [f"What else it read is unknown: {history.unknown}"] if history.unknown else []
     for path in paths:
         seen = history.files.get(path, _NOTHING)
-        pages = [f"{words} at version {version[:12]}" for version, words in dict.fromkeys(seen.pages)]
+        pages = [
+            f"{words} at version {version[:12]}" if version else words for version, words in dict.fromkeys(seen.pages)
+        ]
         otherwise = "not read, but searched, written or named in a command" if seen.is_known else "not read"
-        lines.append(f"{path}: {', '.join(pages) or otherwise}")
+        lines.append(f"{path}: {', '.join(pages) or ('unknown' if history.unknown else otherwise)}")
     others = sorted(history.read_paths.difference(paths))
     lines += [f"Also read: {', '.join(others)}"] if others else []
     for name, found in history.searches.items():
-        unread = history.unread_uses(name, paths)
-        lines.append(f"Searched for {name}: {len(found)} found; not read: {', '.join(unread) or 'none'}")
+        unread = [] if history.unknown else [f"not read: {', '.join(history.unread_uses(name, paths)) or 'none'}"]
+        lines.append("; ".join([f"Searched for {name}: {len(found)} found", *unread]))
     return lines

@@ -469,8 +469,7 @@ class ReviewActions:
         if not proposal_id:
             return
         try:
-            recipes = await asyncio.to_thread(lambda: self._runtime.recipes)
-            found = await recipes.reproduce(proposal_id)
+            found = await self._runtime.reproduce(proposal_id)
         except NotReproducible as error:
             self._say(f"Not run again: {error}.", problem=True)
         else:

@@ -109,7 +109,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
     text = add_hook(GEMINI, add_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
     found = find_hook(GEMINI, text)
     assert found and found.command == hook_command(GEMINI, OPTIONS)
-    assert text.count("signoff hook gemini") == 3, "before tools, before prompts and after turns"
+    assert text.count("signoff hook gemini") == 5, "before tools and prompts, after searches and turns, at starts"
 
 
 @pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)

@@ -1,0 +1,100 @@
+"""What another agent had read before it made a proposal, from the notes of its hook."""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+
+from app.proposals.overlay.overlay import Contents
+from app.proposals.risk.read_reasons import FileReads, ReadHistory
+from app.proposals.values.proposal_errors import MissingContent
+from app.proposals.values.proposal_store import ProposalStore
+from app.storage.captured_edit_store import AgentRead, AgentTurn, CapturedEdits
+from app.text.line_hash import unpack_line_hashes
+from app.workspace.secrets import secret_reason
+
+_LONGEST_REQUEST = 300
+_BY_SHELL = "its hook does not see what it reads."
+_NO_START = "its hook was not there when the session began (for a door of before, run `signoff doors install` again)."
+
+
+def find_agent_history(
+    captured: CapturedEdits, store: ProposalStore, proposal_id: str, paths: Collection[str]
+) -> ReadHistory | None:
+    """Return what the agent of a proposal had read before; None if no hook has brought the proposal.
+
+    Raises:
+        StorageError: the database can't be read.
+    """
+    turn = captured.turn_of_proposal(proposal_id)
+    if turn is None:
+        return None
+    reads = captured.reads_before(proposal_id)
+    prompts = [read.words for read in reads if read.kind == "prompt"]
+    unseen = [read.words for read in reads if read.kind == "unseen"]
+    if not reads:
+        unseen.append(_BY_SHELL)
+    elif not any(read.kind == "start" for read in reads):
+        unseen.append(_NO_START)
+    searches: dict[str, tuple[str, ...]] = {}
+    for read in reads:
+        if read.kind == "found" and read.words:
+            searches[read.words] = (*searches.get(read.words, ()), read.path)
+    earlier = _earlier_versions(captured, store, turn, paths)
+    files = {path: _file_reads(path, reads, prompts, earlier.get(path, {})) for path in paths}
+    return ReadHistory(
+        request=prompts[-1][:_LONGEST_REQUEST] if prompts else "",
+        files=files,
+        read_paths=frozenset(read.path for read in reads if read.kind in ("read", "attached")),
+        searches=searches,
+        user_lines=frozenset(line.strip() for prompt in prompts for line in prompt.splitlines()),
+        edited=frozenset(paths),
+        unknown=unseen[0] if unseen else "",
+    )
+
+
+def _file_reads(
+    path: str, reads: Sequence[AgentRead], prompts: Sequence[str], earlier: Mapping[str, str]
+) -> FileReads:
+    """Return what is known of one file.
+
+    Args:
+        earlier: Text by version, of the file in earlier proposals of the session.
+    """
+    if secret_reason(path):
+        return FileReads(pages=(("", "reads of what looks like a secret are not noted"),), is_known=True)
+    mine = [read for read in reads if read.path == path]
+    pages = [(read.version, read.words) for read in mine if read.kind == "read"]
+    if any(read.kind == "attached" for read in mine):
+        # Which lines is not known, nor of which version.
+        return FileReads(pages=(*pages, ("", "shown by the agent itself")), is_known=True)
+    name = path.rpartition("/")[2]
+    mentions = [("", "named in your prompt")] if any(name in prompt for prompt in prompts) else []
+    searched = [("", "found by a search")] if any(read.kind == "found" for read in mine) else []
+    written = [("", "changed by an earlier proposal")] if earlier else []
+    texts = [line for text in (*prompts, *earlier.values()) for line in text.splitlines()]
+    return FileReads(
+        versions=frozenset((*earlier, *(version for version, _ in pages))),
+        pages=(*pages, *searched, *written, *mentions),
+        texts=frozenset(stripped for line in texts if (stripped := line.strip())),
+        is_known=bool(mine or mentions or written),
+        line_hashes=frozenset().union(*(unpack_line_hashes(read.lines) for read in mine)),
+    )
+
+
+def _earlier_versions(
+    captured: CapturedEdits, store: ProposalStore, turn: AgentTurn, paths: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Return the texts of files before and after each earlier proposal of a session, by path and version.
+
+    What such a proposal came to the agent was told, with the lines around.
+    """
+    contents = Contents(store)
+    found: dict[str, dict[str, str]] = {}
+    for before in captured.turns_of_session(turn.agent, turn.session):
+        proposal = store.proposal(before.proposal) if before.proposal != turn.proposal else None
+        for change in proposal.files if proposal is not None else ():
+            for version in (change.base, change.result, change.origin_result):
+                if change.path in paths and version is not None:
+                    with suppress(MissingContent):
+                        text = contents.get(version).decode("utf-8", "replace")
+                        found.setdefault(change.path, {})[version.sha256] = text
+    return found

@@ -1,0 +1,295 @@
+"""`signoff hook`: what other agents read before they edit, as far as their hooks see it."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.doors.hook.agents import find_agent
+from app.doors.hook.hook_installation import add_hook, remove_hook
+from app.doors.hook.hook_options import HookOptions
+from app.runtime.open_workspace import open_workspace
+from tests.commands.agent_calls import Agent
+from tests.commands.test_hook import Site
+from tests.forking import Forking
+
+SEEN = ("claude", "gemini")
+"""The agents whose hooks see what they read."""
+UNREAD = "Edits the file without having read it."
+PARSE = "".join(f"setting_number_{number} = {number}\n" for number in range(40)) + (
+    "\n\ndef parse_header(line):\n    name, _, value = line.partition(':')\n    return name, value.strip()\n"
+)
+USES = "from parse import parse_header\nprint(parse_header('a: b'))\n"
+BODY = ("parse.py", "    return name, value.strip()", "    return name, value.rstrip()")
+SIGNATURE = ("parse.py", "parse_header(line)", "parse_header(line, strict)")
+
+
+@pytest.fixture
+def site(tmp_path: Path, processes: Forking, monkeypatch: pytest.MonkeyPatch) -> Site:
+    site = Site(tmp_path, processes)
+    monkeypatch.setenv("SIGNOFF_HOME", str(site.home))
+    (site.workspace / "parse.py").write_text(PARSE)
+    for name in ("server.py", "client.py"):
+        (site.workspace / name).write_text(USES)
+    (site.workspace / ".env").write_text("TOKEN=1\n")
+    return site
+
+
+def begin(site: Site, name: str, prompt: str = "Fix it") -> Agent:
+    """A session whose hook was there from its start, and its first prompt."""
+    agent = Agent(name, site.workspace)
+    assert site.hook(agent, agent.starts()) == ""
+    assert site.hook(agent, agent.asks(prompt)) == ""
+    return agent
+
+
+def calls(site: Site, agent: Agent, call: tuple[str, dict[str, Any]], result: object = None) -> None:
+    """A call that is let through, with what it returns."""
+    (payload,) = agent.responds(call)
+    assert site.hook(agent, payload) == ""
+    if result is not None:
+        assert site.hook(agent, agent.returns(payload, result)) == ""
+
+
+def reasons(site: Site, proposal: str = "P1") -> list[str]:
+    done = site.run("show", proposal, "--json")
+    assert done.returncode == 0, done.stderr
+    return [reason for file in json.loads(done.stdout)["files"] for reason in file["reasons"] if "read" in reason]
+
+
+def describe(site: Site, proposal: str = "P1") -> list[str]:
+    """What the dialog of the key `B` shows."""
+    assert site.proposals("--all")
+    runtime = open_workspace(site.workspace, {}, {})
+    try:
+        return runtime.describe_reads(proposal)
+    finally:
+        runtime.close()
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_edit_of_a_file_that_was_not_read_says_so(name: str, site: Site) -> None:
+    agent = begin(site, name)
+    calls(site, agent, agent.reads("client.py"))
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == [UNREAD]
+    assert {"parse.py: not read", "Also read: client.py"} <= set(describe(site))
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_file_that_was_read_found_or_mentioned_says_nothing(name: str, site: Site) -> None:
+    read = begin(site, name)
+    calls(site, read, read.reads("parse.py"))
+    site.denied(read, read.edits(*BODY))
+    assert reasons(site) == []
+    assert any(line.startswith("parse.py: 45 lines at version ") for line in describe(site)), describe(site)
+    assert "You asked: Fix it" in describe(site)
+
+    found = Agent(name, site.workspace, "another-session")
+    site.hook(found, found.starts())
+    calls(site, found, found.searches("value"), found.found(("parse.py", 44, "    name, _, value = line")))
+    site.denied(found, found.edits("parse.py", "value.strip()", "value.lstrip()"))
+    mentioned = Agent(name, site.workspace, "third-session")
+    site.hook(mentioned, mentioned.starts())
+    site.hook(mentioned, mentioned.asks("look at @parse.py"))
+    site.denied(mentioned, mentioned.edits("parse.py", "value.strip()", "value"))
+    assert (reasons(site, "P2"), reasons(site, "P3")) == ([], [])
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_an_edit_beside_lines_that_changed_after_the_read_says_so(name: str, site: Site) -> None:
+    agent = begin(site, name)
+    calls(site, agent, agent.reads("parse.py"))
+    (site.workspace / "parse.py").write_text(PARSE.replace("value = line", "value = line.lower()"))
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == ["Edits the file near lines that changed after the model had read it (old line 45)."]
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_change_far_from_the_edit_or_by_the_agent_itself_says_nothing(name: str, site: Site) -> None:
+    agent = begin(site, name)
+    calls(site, agent, agent.reads("parse.py"))
+    (site.workspace / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
+    site.denied(agent, agent.edits(*BODY))
+    assert site.run("approve", "P1", "--force").returncode == 0
+    site.hook(agent, agent.asks("Once more"))
+    site.denied(agent, agent.edits(*SIGNATURE))
+    assert (reasons(site), reasons(site, "P2")) == ([], [])
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(name: str, site: Site) -> None:
+    agent = begin(site, name)
+    calls(site, agent, agent.reads("parse.py"))
+    lines = [("parse.py", 43, "def parse_header(line):"), ("server.py", 1, USES), ("client.py", 1, USES)]
+    calls(site, agent, agent.searches("parse_header"), agent.found(*lines))
+    calls(site, agent, agent.reads("client.py"))
+    site.denied(agent, agent.edits(*SIGNATURE))
+    assert reasons(site) == [
+        "Changes parse_header, which 1 file that the model found but did not read uses: server.py (old line 43)."
+    ]
+    assert "Searched for parse_header: 3 found; not read: server.py" in describe(site)
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "searched"),
+    [
+        ("content", "parse.py:44:    name\nparse.py-45-    return name\n--\nserver.py:1:from parse", ""),
+        ("content", "44:    name, _, value", "parse.py"),
+        ("count", "parse.py:2\nserver.py:1", ""),
+    ],
+)
+def test_each_form_of_a_search_of_claude_code_is_understood(
+    mode: str, content: str, searched: str, site: Site
+) -> None:
+    agent = begin(site, "claude")
+    tool, arguments = agent.searches("value")
+    call = tool, arguments | {"output_mode": mode, "path": str(site.workspace / searched)}
+    calls(site, agent, call, {"mode": mode, "numFiles": 0, "filenames": [], "content": content})
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+    assert any(line.startswith("parse.py: found by a search") for line in describe(site)), describe(site)
+
+
+def test_what_a_search_returns_in_an_unknown_form_makes_reads_unknown(site: Site) -> None:
+    agent = begin(site, "claude")
+    calls(site, agent, agent.searches("value"), {"mode": "content", "content": "parse.py:    name, _, value"})
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == [] and "parse.py: unknown" in describe(site)
+
+
+def test_names_alone_from_a_search_of_gemini_are_understood(site: Site) -> None:
+    agent = begin(site, "gemini")
+    found = 'Found 2 files with matches for pattern "value" in path ".":\nparse.py\nserver.py'
+    shown = {"llmContent": found, "returnDisplay": {"summary": "Found 2 files", "matches": []}}
+    calls(site, agent, agent.searches("value"), shown)
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == [] and any("found by a search" in line for line in describe(site))
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "arguments"),
+    [
+        ("claude", "Bash", {"command": "sed -n 1,50p *.py"}),
+        ("claude", "Bash", {"command": "ls $(cat parse.py)"}),
+        ("claude", "Bash", {"command": "cd src && git diff"}),
+        ("claude", "Agent", {"prompt": "look around"}),
+        ("claude", "mcp__files__read", {"path": "parse.py"}),
+        ("gemini", "run_shell_command", {"command": "cat parse.py"}),
+        ("gemini", "read_file", {"absolute_path": "/parse.py"}),
+        ("gemini", "read_many_files", {"include": ["*.py"]}),
+        ("codex", "Bash", {"command": "cat parse.py"}),
+    ],
+)
+def test_after_what_the_hook_does_not_see_reads_are_unknown(
+    name: str, tool: str, arguments: dict[str, Any], site: Site
+) -> None:
+    agent = begin(site, name)
+    calls(site, agent, (tool, arguments))
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+    assert any(line.startswith("What else it read is unknown: ") for line in describe(site))
+    assert "parse.py: unknown" in describe(site)
+
+
+def test_commands_that_show_no_lines_leave_reads_known(site: Site) -> None:
+    agent = begin(site, "claude")
+    calls(site, agent, ("Bash", {"command": "cd src; ls -la && git status --short"}))
+    calls(site, agent, ("Glob", {"pattern": "**/*.py"}))
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == [UNREAD]
+
+
+@pytest.mark.parametrize("source", ["resume", "compact", ""])
+def test_a_session_whose_start_the_hook_has_not_seen_is_unknown(source: str, site: Site) -> None:
+    agent = Agent("claude", site.workspace)
+    if source:
+        site.hook(agent, agent.starts(source))
+    calls(site, agent, agent.reads("client.py"))
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == [] and "parse.py: unknown" in describe(site)
+
+
+@pytest.mark.parametrize("kind", ["file", "edited_text_file", "selected_lines_in_ide"])
+def test_a_file_that_claude_code_attached_by_itself_is_known(kind: str, site: Site) -> None:
+    agent = begin(site, "claude")
+    calls(site, agent, agent.reads("parse.py"))
+    (site.workspace / "parse.py").write_text(PARSE.replace("value = line", "value = line.lower()"))
+    agent.attaches(kind, "parse.py")
+    agent.attaches("session_context", "server.py")
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+    other = Agent("claude", site.workspace, "another-session")
+    site.hook(other, other.starts())
+    other.attaches("session_context", "server.py")
+    site.denied(other, other.edits("server.py", "'a: b'", "'b: c'"))
+    assert reasons(site, "P2") == [UNREAD], "git's status names files and shows none"
+
+
+def test_pasted_code_is_known(site: Site) -> None:
+    agent = begin(site, "claude", "Fix this:\n    return name, value.strip()\n")
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+
+
+def test_a_command_of_the_user_makes_reads_unknown(site: Site) -> None:
+    agent = begin(site, "claude", "/fix the parser")
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+
+
+def test_nothing_is_noted_of_secrets_and_of_what_lies_outside(site: Site) -> None:
+    outside = site.workspace.parent / "outside.py"
+    outside.write_text("x = 1\n")
+    (site.workspace / "link.py").symlink_to(outside)
+    agent = begin(site, "claude")
+    for path in (".env", "link.py", "../outside.py", "missing.py", "parse.py"):
+        calls(site, agent, agent.reads(path))
+    site.denied(agent, agent.edits(".env", "TOKEN=1", "TOKEN=2"))
+    assert reasons(site) == []
+    assert ".env: reads of what looks like a secret are not noted" in describe(site)
+    with closing(sqlite3.connect(next(site.home.rglob("signoff.db")))) as database:
+        noted = database.execute("SELECT path, words FROM agent_reads WHERE kind = 'read'").fetchall()
+        hashes = database.execute("SELECT lines FROM agent_reads").fetchall()
+    assert noted == [("parse.py", "45 lines")]
+    assert not any(b"setting" in lines for (lines,) in hashes), "no text of a file is kept"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "words"),
+    [
+        ("claude", {"offset": 41, "limit": 3}, "lines 41-43 of 45"),
+        ("claude", {"offset": 41}, "lines 41-45 of 45"),
+        ("gemini", {"start_line": 41, "end_line": 43}, "lines 41-43 of 45"),
+    ],
+)
+def test_the_lines_that_were_read_are_told(name: str, arguments: dict[str, int], words: str, site: Site) -> None:
+    agent = begin(site, name)
+    tool, path = agent.reads("parse.py")
+    calls(site, agent, (tool, path | arguments))
+    site.denied(agent, agent.edits(*BODY))
+    assert any(line.startswith(f"parse.py: {words} at version ") for line in describe(site)), describe(site)
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_hook_that_can_not_note_denies_nothing_after_a_call(name: str, site: Site) -> None:
+    agent = Agent(name, site.workspace)
+    (payload,) = agent.responds(agent.searches("value"))
+    site.home.write_text("in the way")
+    for late in (agent.returns(payload, agent.found(("parse.py", 1, "x"))), agent.starts()):
+        done = site.run("hook", name, stdin=json.dumps(late))
+        assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_installation_writes_what_sees_reads(name: str) -> None:
+    agent = find_agent(name)
+    text = add_hook(agent, "", HookOptions())
+    hooks = json.loads(text)["hooks"]
+    assert "SessionStart" in hooks
+    (group,) = hooks["PostToolUse" if name == "claude" else "AfterTool"]
+    assert group["matcher"] == ("Grep" if name == "claude" else "grep_search|search_file_content")
+    assert json.loads(remove_hook(agent, text)) == {}
