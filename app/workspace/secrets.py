@@ -178,11 +178,17 @@ def classify_name(name: str) -> NameKind:
 
 def find_credential_folder(path: str) -> str:
     """The folder on a path that makes the file one of credentials; empty if there is none."""
-    *folders, name = [folded_name(one) for one in path.split("/")]
-    if _HARMLESS_ENDING.search(name):
+    folder, _, name = path.rpartition("/")
+    held = _credential_folders(folder)
+    if not held or _HARMLESS_ENDING.search(name := folded_name(name)):
         return ""
-    held = (one for one in folders if one in _FOLDERS)
     return next((one for one in held if any(fnmatchcase(each, _FOLDERS[one]) for each in _originals(name))), "")
+
+
+@lru_cache(maxsize=256)
+def _credential_folders(folder: str) -> tuple[str, ...]:
+    """The names in a folder's path of folders that hold credentials."""
+    return tuple(one for one in map(folded_name, folder.split("/")) if one in _FOLDERS)
 
 
 def _originals(name: str) -> list[str]:
