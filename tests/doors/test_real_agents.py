@@ -46,8 +46,8 @@ def test_four_tries_are_one_proposal_and_what_is_decided_reaches_the_agent(drive
     assert driven.changed() == [], printed
     (proposal,) = driven.proposals()
     assert [file["path"] for file in proposal["files"]] == ["b.txt"]
-    assert driven.model.made == (1 if find_agent(driven.agent).denial.ends_turn else 4), (
-        "where that is safe the turn ends"
+    assert driven.model.made == (2 if find_agent(driven.agent).denial.ends_turn else 4), (
+        "where that is safe the first call after it ends the turn"
     )
     if driven.agent == "droid":
         return  # `droid exec --session-id` exits here with 1 and without a word, with the hook and without it.
@@ -83,6 +83,15 @@ def test_the_calls_of_one_response_are_one_proposal_and_a_hunk_of_it_is_written_
     driven.signoff("approve", proposal["id"], "--hunks", "2")
     assert driven.changed() == ["a.txt"]
     assert (driven.workspace / "a.txt").read_text() == LINES.replace("line 20\n", "twenty\n")
+
+
+def test_what_the_agent_says_after_its_edit_is_the_summary(driven: Driven) -> None:
+    if not find_agent(driven.agent).after_turn:
+        pytest.skip("it does not call the hook at the end of a turn")
+    driven.install()
+    printed = driven.says("change it", [driven.writes("b.txt", "world\n"), driven.reads("a.txt")])
+    (proposal,) = driven.proposals()
+    assert proposal["summary"] == "Done.", printed
 
 
 def test_a_new_prompt_is_a_new_turn(driven: Driven) -> None:

@@ -330,8 +330,10 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed
-    if turn is not None and closed and not (edit and call.response and call.response == turn.response):
-        return hook_messages.refused_answer(turn.proposal)
+    is_same_response = turn is not None and bool(call.response) and call.response == turn.response
+    if turn is not None and closed and not (edit and is_same_response):
+        # A call beside the edit was made before the agent knew of the denial; it still has its last words to say.
+        return hook_messages.refused_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
         answer = _answer_other_call(door, call)
         if answer.verdict in ("none", "ask"):

@@ -139,23 +139,23 @@ NONE = HookAnswer("none")
 
 
 def staged_answer(proposal: str, paths: str) -> HookAnswer:
-    """An edit was staged."""
+    """An edit was staged. The turn is not ended: what the agent says next becomes the summary of the proposal."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
         "is written: on disk the files are as before, so reading them does not show it. End your turn now and say in "
         f"a few sentences what {proposal} does and what to look at. Don't call tools, and don't make the change in "
         "another way: every call is refused until the user has decided or writes to you."
     )
-    return HookAnswer("deny", words, True, proposal)
+    return HookAnswer("deny", words, proposal=proposal)
 
 
-def refused_answer(proposal: str) -> HookAnswer:
+def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
     """A call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
     )
-    return HookAnswer("deny", words, True, proposal)
+    return HookAnswer("deny", words, ends_turn, proposal)
 
 
 def unread_answer(why: str) -> HookAnswer:
