@@ -200,7 +200,9 @@ def many_paths() -> list[str]:
     )
 
 
-@pytest.mark.parametrize("query", ["c", "core", "core_1", ".py", "src", "mdlx", "store/co", "zqxj", "kxv9"])
+@pytest.mark.parametrize(
+    "query", ["c", "core", "core_1", ".py", "src", "mdlx", "store/co", "zqxj", "kxv9", "ttst", "ewcs"]
+)
 def test_completing_a_path_costs_no_more_than_a_look_at_each(query: str) -> None:
     paths = many_paths()
     index = PathIndex()

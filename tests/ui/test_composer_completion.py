@@ -189,9 +189,15 @@ def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     return [path for _, _, path in sorted(found)[:LIMIT]]
 
 
-@given(paths=PATHS, query=st.text(alphabet="ab_./éx", min_size=1, max_size=4), block=st.integers(1, 5))
-def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: str, block: int) -> None:
+@given(
+    paths=PATHS,
+    query=st.text(alphabet="ab_./éx", min_size=1, max_size=4),
+    block=st.integers(1, 5),
+    sparse=st.sampled_from([0, 32]),
+)
+def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: str, block: int, sparse: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(path_index, "_SPARSE", sparse)
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
         patch.setattr(path_index, "LIMIT", 3)
@@ -227,6 +233,16 @@ def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list
         index.rebuild(listed())
         assert index.find_paths("") == after[:LIMIT]
         assert index.find_paths("a") == best_by_hand(after, "a")
+
+
+def test_a_query_that_goes_on_searches_no_block_again_that_has_no_match(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = indexed([f"view/{number:05}_w.py" for number in range(20_000)])
+    blocks: list[None] = []
+    monkeypatch.setattr(path_index, "yield_to_event_loop", lambda: blocks.append(None))
+    index.find_paths("vw")
+    before = len(blocks)
+    index.find_paths("vwp")
+    assert len(blocks) - before <= before / 2
 
 
 def test_a_search_that_nobody_waits_for_ends() -> None:

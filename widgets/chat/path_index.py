@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from heapq import nsmallest
 from itertools import groupby, islice
 from typing import NamedTuple
@@ -26,6 +26,10 @@ _PIECE = 256
 _LONGEST_SCATTERED = 60
 """Letters of the longest query that is also looked for with others between its letters."""
 _LONGEST = 1 << 31
+_ROOM_STEP = 16
+"""Step of the longest length of a name in an expression, so that fewer expressions are compiled."""
+_SPARSE = 32
+"""A text that a match needs is rare if it occurs less often than once in so many letters of names."""
 _WORD_STARTS = "_-. "
 _BEFORE_WORD = r"[_\-. ]"
 
@@ -153,6 +157,8 @@ class PathIndex:
         self._blocks: tuple[_Block, ...] = ()
         self._narrow: tuple[tuple[_Block, ...], str, list[str]] | None = None
         """All matches of a query in these blocks, where they are few."""
+        self._ruled_out: tuple[tuple[_Block, ...], str, _RuledOut] = ((), "", {})
+        """Blocks in which the latest query has no match, and so none that begins with it."""
 
     def rebuild(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
         """List the paths again, replacing the index block by block.
@@ -189,7 +195,13 @@ class PathIndex:
             matches = [path for _, path in sorted(ranked, key=lambda each: each[0])]
             self._narrow = (blocks, query, [path for path in self._narrow[2] if path in set(matches)])
             return matches
-        best = _Search(blocks, query, given_up).run()
+        known, before, ruled_out = self._ruled_out
+        # The search before may still be at work on a thread.
+        ruled_out = {tier: found.copy() for tier, found in ruled_out.items()}
+        if known is not blocks or not query.startswith(before):
+            ruled_out = {_IN_NAME: set(), _SCATTERED_IN_NAME: set(), _SCATTERED: set()}
+        self._ruled_out = blocks, query, ruled_out
+        best = _Search(blocks, query, given_up, ruled_out).run()
         found = [(at, blocks[at[0]].path(at[1])) for at, _ in best.in_order()]
         self._narrow = None if best.is_full else (blocks, query, [path for _, path in sorted(found)])
         return list(dict.fromkeys(path for _, path in found))
@@ -220,9 +232,16 @@ class _Wanted(NamedTuple):
     """Found somewhere in the line of a name, or from the line feed before it on."""
     from_start: str
     """Matches from the beginning of the name on."""
+    contains: str
+    """Text in each match of `anywhere`; few names match where it is rare."""
 
 
-_ANY = _Wanted(r"\n(?=[^\n])", "")
+_ANY = _Wanted(r"\n(?=[^\n])", "", "")
+
+_IN_NAME, _SCATTERED_IN_NAME, _SCATTERED = 2, 4, 5
+"""Tiers of `rank_match` in which a match of a query is also one of the query without its last letters."""
+_RuledOut = dict[int, set[int]]
+"""Numbers of blocks without a match, by tier."""
 
 _Look = Callable[[int, int, _Block], None]
 """Looks for matches of a tier in the block of a number."""
@@ -231,36 +250,58 @@ _Look = Callable[[int, int, _Block], None]
 class _Search:
     """One search of all blocks, tier by tier as `rank` has them, until no later one can add anything."""
 
-    def __init__(self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool]) -> None:
+    def __init__(
+        self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool], ruled_out: _RuledOut
+    ) -> None:
         self._blocks = blocks
         self._query = query
         self._given_up = given_up
+        self._ruled_out = ruled_out
         self._best = _Best()
+        self._has_match = False
+        """Whether the block that is searched has a match, if there were not enough before."""
 
     def run(self) -> _Best:
         """Search; raises GivenUp."""
         query, literal = self._query, re.escape(self._query)
         tiers: dict[int, _Look] = {3: self._in_folders}
         if "/" not in query:
-            tiers[0] = partial(self._in_names, needed=[f"\n{query}"], wanted=_Wanted(f"\n{literal}", literal))
+            tiers[0] = partial(
+                self._in_names, needed=[f"\n{query}"], wanted=_Wanted(f"\n{literal}", literal, f"\n{query}")
+            )
             words = [f"{before}{query}" for before in _WORD_STARTS]
             tiers[1] = partial(
                 self._in_names,
                 needed=words,
-                wanted=_Wanted(f"{_BEFORE_WORD}{literal}", f"[^\n]*?{_BEFORE_WORD}{literal}"),
+                wanted=_Wanted(f"{_BEFORE_WORD}{literal}", f"[^\n]*?{_BEFORE_WORD}{literal}", query),
             )
-            tiers[2] = partial(self._in_names, needed=[query], wanted=_Wanted(literal, f"[^\n]*?{literal}"))
+            tiers[2] = partial(self._in_names, needed=[query], wanted=_Wanted(literal, f"[^\n]*?{literal}", query))
         if len(query) <= _LONGEST_SCATTERED:
-            tiers[5] = self._scattered_over_path
+            letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
+            tiers[5] = partial(
+                self._scattered_over_path,
+                reach=re.compile(letters + ")?+" * len(query)),
+                rests=[_scattered(query[count:]) for count in range(len(query) + 1)],
+            )
             if "/" not in query:
                 tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
         for tier in sorted(tiers):
+            ruled_out = self._ruled_out.get(max(tier, _IN_NAME), set())
             for number, block in enumerate(self._blocks):
+                if number in ruled_out:
+                    continue
                 yield_to_event_loop()
                 if self._given_up():
                     raise SearchCancelled
-                if self._best.longest is None or block.shortest < self._best.longest:
-                    tiers[tier](tier, number, block)
+                if self._best.longest is not None and block.shortest >= self._best.longest:
+                    continue
+                if tier < _IN_NAME and query not in block.names:
+                    ruled_out.add(number)
+                    continue
+                self._has_match = self._best.is_full
+                tiers[tier](tier, number, block)
+                if tier > _IN_NAME and not self._has_match:
+                    ruled_out.add(number)
             if self._best.is_full:
                 break
         return self._best
@@ -286,23 +327,28 @@ class _Search:
         """
         names, best = block.names, self._best
         if not best.is_full:
-            start = self._fill(tier, number, block, wanted, start, end)
+            start = self._take_anywhere(tier, number, block, wanted, start, end)
         room = (best.longest or 0) - 1 - folder
         if room < 1 or start >= end:
             return
-        for found in re.compile(f"\n(?=[^\n]{{1,{room}}}\n){wanted.from_start}").finditer(names, start - 1, end):
+        if names.count(wanted.contains, start, end) * _SPARSE < end - start:
+            self._take_anywhere(tier, number, block, wanted, start, end)
+            return
+        for found in _bounded(wanted.from_start, -room // _ROOM_STEP * -_ROOM_STEP).finditer(names, start - 1, end):
             name = found.start() + 1
             length = names.index("\n", name) - name
             best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
 
-    def _fill(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
-        """Collect matching names of any length until there are enough; return where to continue."""
-        names = block.names
+    def _take_anywhere(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
+        """Take matching names of any length, at most until there are enough; return where to continue."""
+        names, best = block.names, self._best
+        was_full = best.is_full
         for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+            self._has_match = True
             name = names.rfind("\n", 0, found.start() + 1) + 1
             line_end = names.index("\n", name)
-            self._best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
-            if self._best.is_full:
+            best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
+            if best.is_full and not was_full:
                 return line_end + 1
         return end
 
@@ -314,7 +360,9 @@ class _Search:
             self._take_runs(tier, number, block, sorted(runs), _ANY)
         if slash and after and f"{before}/\n" in block.folders:
             runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, f"{before}/\n")}
-            self._take_runs(tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", re.escape(after)))
+            self._take_runs(
+                tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", re.escape(after), f"\n{after}")
+            )
 
     def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], wanted: _Wanted) -> None:
         """Look at the names of some runs, given in order; neighbours are looked at together."""
@@ -325,15 +373,33 @@ class _Search:
             length = min(block.folder_lengths[first:end])
             self._take(tier, number, block, wanted, starts[first] + 1, starts[end] + 1, length)
 
-    def _scattered_over_path(self, tier: int, number: int, block: _Block) -> None:
-        """Look for the letters of the query in order, the first of them in the folder."""
-        letters = [re.escape(letter) for letter in self._query]
-        expression = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in letters) + ")?+" * len(letters)
-        reach = re.compile(rf"\n{expression}(?=[^\n]*+\n)")
-        taken = [found.lastindex or 0 for found in reach.finditer(block.folders)]
-        for count, runs in groupby(range(len(taken)), taken.__getitem__):
-            if count:
-                self._take_runs(tier, number, block, runs, _scattered(self._query[count:]))
+    def _scattered_over_path(
+        self, tier: int, number: int, block: _Block, *, reach: re.Pattern[str], rests: Sequence[_Wanted]
+    ) -> None:
+        """Look for the letters of the query in order, the first of them in the folder.
+
+        Args:
+            tier: As in `rank_match`.
+            number: Of the block.
+            block: Where to look.
+            reach: Takes the letters that a folder has in order; their number is that of its last group.
+            rests: What a name must have, by the number of letters that its folder has.
+        """
+        longest = self._best.longest
+        counts: dict[int, int] = {}
+        for run, start in enumerate(block.folder_starts[:-1]):
+            if longest is None or block.shortest_paths[run] < longest:
+                found = reach.match(block.folders, start)
+                if found is not None and found.lastindex:
+                    counts[run] = found.lastindex
+        for count, runs in groupby(counts, counts.__getitem__):
+            self._take_runs(tier, number, block, runs, rests[count])
+
+
+@lru_cache(maxsize=512)
+def _bounded(from_start: str, room: int) -> re.Pattern[str]:
+    """Return an expression for names of no more than some letters that match another from their beginning on."""
+    return re.compile(f"\n(?=[^\n]{{1,{room}}}\n){from_start}")
 
 
 def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -362,7 +428,7 @@ def _scattered(letters: str) -> _Wanted:
         return _ANY
     first, *others = map(re.escape, letters)
     rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
-    return _Wanted(f"{first}{rest}", f"[^{first}\n]*+{first}{rest}")
+    return _Wanted(f"{first}{rest}", f"[^{first}\n]*+{first}{rest}", letters[0])
 
 
 def _places(text: str, part: str) -> Iterator[int]:
