@@ -72,7 +72,7 @@ def _file_reads(
     written = [("", "changed by an earlier proposal")] if earlier else []
     texts = [line for text in (*prompts, *earlier.values()) for line in text.splitlines()]
     return FileReads(
-        versions=frozenset((*earlier, *(version for version, _ in pages))),
+        versions=frozenset((*earlier, *(read.version for read in mine if read.version))),
         pages=(*pages, *searched, *written, *mentions),
         texts=frozenset(stripped for line in texts if (stripped := line.strip())),
         is_known=bool(mine or mentions or written),

@@ -134,6 +134,25 @@ def test_uses_that_were_found_and_not_read_are_named_where_a_definition_changes(
     assert "Searched for parse_header: 3 found; not read: server.py" in describe(site)
 
 
+@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("changed", [False, True])
+def test_lines_that_a_search_has_shown_are_known(name: str, changed: bool, site: Site) -> None:
+    agent = begin(site, name)
+    lines = PARSE
+    if changed:
+        calls(site, agent, agent.reads("parse.py"))
+        lines = PARSE.replace("value = line", "value = line.lower()")
+        (site.workspace / "parse.py").write_text(lines)
+    tool, arguments = agent.searches("value")
+    found = {
+        "claude": {"mode": "content", "content": f"parse.py:44:{lines.splitlines()[43]}"},
+        "gemini": agent.found(("parse.py", 44, lines.splitlines()[43])),
+    }
+    calls(site, agent, (tool, arguments | {"output_mode": "content"}), found[name])
+    site.denied(agent, agent.edits(*BODY))
+    assert reasons(site) == []
+
+
 @pytest.mark.parametrize(
     ("mode", "content", "searched"),
     [

@@ -106,7 +106,7 @@ def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
             return
         for folder in (searched, call.folder):
             if file := _readable(workspace, folder, named):
-                yield AgentRead("found", file[0], name, lines=pack_line_hashes(lines))
+                yield AgentRead("found", file[0], name, sha256(file[1]).hexdigest(), pack_line_hashes(lines))
                 break
 
 
@@ -121,11 +121,10 @@ def _matches(result: object, searched: str) -> dict[str, list[str]]:
             return {str(name): [] for name in names}
         case {"mode": str(), "content": str(text)}:
             return _matches_in_text(text.splitlines(), searched)
-        case {"returnDisplay": {"matches": [dict(), *_] as matches}}:
-            found: dict[str, list[str]] = {}
-            for one in matches:
-                found.setdefault(str(one.get("absolutePath")), []).append(str(one.get("line", "")))
-            return found
+        case {"returnDisplay": {"matches": [dict(), *_] as matches}, "llmContent": str(text)}:
+            # The text has the lines around as well.
+            shown = [one[3] or "" for line in text.splitlines() if (one := _FOUND_LINE.fullmatch(line))]
+            return {str(one.get("absolutePath")): shown for one in matches}
         case {"llmContent": str(text)} if "\n" in text:
             return _matches_in_text(text.splitlines()[1:], searched)
         case _:

@@ -24,7 +24,8 @@ class FileReads:
     versions: frozenset[str] = frozenset()
     """The versions that it read, and those that its earlier edits made (SHA-256 hex)."""
     pages: tuple[tuple[str, str], ...] = ()
-    """Each version that it read, with the lines in words: `lines 1-40 of 90`."""
+    """Each version that it read, with the lines in words: `lines 1-40 of 90`. An empty version stands before words
+    that say how else the file is known."""
     texts: frozenset[str] = frozenset()
     """The lines that it was shown, without white space around them."""
     written: frozenset[str] = frozenset()
@@ -101,7 +102,7 @@ def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]
 
     A part that was never read has no line that was seen, so it is none of these.
     """
-    if not seen.pages:
+    if not any(version for version, _ in seen.pages):
         return
     for hunk in filter(has_effect, file.change.hunks):
         start, end = max(0, hunk.old_start - _NEAR), hunk.old_start + hunk.old_count + _NEAR
