@@ -19,6 +19,7 @@ from app.cli.command_output import (
     open_closed_streams,
     print_error,
     print_json,
+    print_json_line,
     require_folder,
     show_control_characters,
 )
@@ -113,9 +114,10 @@ def _run_command(arguments: "argparse.Namespace") -> int:
         if getattr(arguments, "json", False):
             from app.cli.json_documents import ErrorDocument
 
+            write = print_json_line if getattr(arguments, "watch", False) else print_json
             # If standard output cannot be written, the reason is on standard error by now.
             with contextlib.suppress(CommandError):
-                print_json(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
+                write(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
         return code
 
 

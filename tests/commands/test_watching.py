@@ -166,6 +166,20 @@ def test_it_ends_once_nobody_reads_although_nothing_happens(folder: Path) -> Non
         process.wait()
 
 
+def damage_database(folder: Path) -> None:
+    state = Path(environment(folder)["SIGNOFF_HOME"]) / "state"
+    state.mkdir(parents=True)
+    (state / "signoff.db").write_text("no database")
+
+
+def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
+    damage_database(folder)
+    with watching(folder) as watch:
+        found = watch.document()
+        assert found["code"] == watch.process.wait(PATIENCE) == 1
+        assert "signoff.db is damaged" in found["error"]
+
+
 def test_it_goes_with_json_alone(folder: Path) -> None:
     done = subprocess.run(
         signoff_command("proposals", "--watch"), cwd=folder, env=environment(folder), capture_output=True, check=False
@@ -258,3 +272,12 @@ def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path) -
         assert editor.process.stdin is not None
         editor.process.stdin.close()
         assert editor.process.wait(PATIENCE) == 0
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_the_extension_says_why_nothing_is_watched(folder: Path) -> None:
+    damage_database(folder)
+    (extension := folder.parent / "extension.js").write_text(example("js"))
+    (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
+    with started(folder, "node", str(stand_in), str(extension)) as editor:
+        assert "signoff.db is damaged" in editor.until("failed: signoff: ")
