@@ -19,6 +19,7 @@ from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
 from app.agent.session import Session
 from app.agent.turn_state import open_question
+from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Update
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
@@ -35,7 +36,7 @@ from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
 from app.sandbox.process import run_shielded
-from app.storage.session_lock import SessionLock, is_session_open
+from app.storage.session_lock import SessionLock, is_session_open, read_session_note
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
@@ -202,9 +203,16 @@ def open_session(
         asked=runtime.sessions.side_questions,
     )
     session = Session(record.id, ports, make_turn_settings(runtime, settings, record, tell), events)
+    session.subscribe(partial(_note_permission_request, session, claim))
     if runtime.debug is not None:
         session.subscribe(runtime.debug)
     return session
+
+
+def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:
+    """Let other windows know whether a permission request of the session is open."""
+    if isinstance(update, ConfirmationRequested | ConfirmationResolved):
+        claim.write_note(_ASKS_PERMISSION if session.confirmations.open_requests else "")
 
 
 def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
@@ -347,21 +355,33 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
 
 
 class AskingSession(NamedTuple):
-    """A session whose model waits for the user's answer."""
+    """A session whose model waits for the user's answer or permission."""
 
     id: str
     title: str
     is_open: bool
     """Whether a window has it."""
+    wants_permission: bool = False
+    """Whether a tool call waits for permission; only the window that has it can give that."""
 
 
 _LOOKED_AT = 20
 """Sessions, latest first."""
+_ASKS_PERMISSION = "asks for permission"
+"""What the lock of a session says while a permission request is open."""
 
 
-def find_open_question(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
-    """Return the latest other session with an unanswered question; None if there is none. Raises StorageError."""
+def find_asking_session(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
+    """Return the latest other session with an open permission request or an unanswered question.
+
+    None if there is none. Raises StorageError.
+    """
     for record in runtime.sessions.all()[:_LOOKED_AT]:
-        if record.id != besides and open_question(runtime.sessions.last_turns(record.id)) is not None:
-            return AskingSession(record.id, record.title, is_session_open(runtime.dirs.session_lock(record.id)))
+        if record.id == besides:
+            continue
+        note = read_session_note(runtime.dirs.session_lock(record.id))
+        if note == _ASKS_PERMISSION:
+            return AskingSession(record.id, record.title, is_open=True, wants_permission=True)
+        if open_question(runtime.sessions.last_turns(record.id)) is not None:
+            return AskingSession(record.id, record.title, note is not None)
     return None

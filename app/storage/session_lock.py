@@ -7,6 +7,9 @@ from pathlib import Path
 
 from app.storage.storage_errors import StorageError
 
+_LONGEST_NOTE = 100
+"""Bytes."""
+
 
 class SessionLock:
     """A lock on a file, which the operating system releases when the process dies.
@@ -41,6 +44,13 @@ class SessionLock:
             raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
         return True
 
+    def write_note(self, text: str) -> None:
+        """Write a few words that other processes can read while the lock is held; a full disk leaves it empty."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, text.encode(), 0)
+
     def _locked(self, descriptor: int) -> bool:
         """Lock an open file; True also if it was removed meanwhile, so that another try is due."""
         try:
@@ -69,14 +79,19 @@ class SessionLock:
 
 def is_session_open(path: Path) -> bool:
     """Whether any process, this one included, holds the lock at this path."""
+    return read_session_note(path) is not None
+
+
+def read_session_note(path: Path) -> str | None:
+    """Return what the holder of the lock at this path has written to it; None if no process holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
-        return False
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return os.pread(descriptor, _LONGEST_NOTE, 0).decode(errors="replace")
     finally:
         os.close(descriptor)
-    return False
+    return None

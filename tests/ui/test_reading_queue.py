@@ -1,5 +1,6 @@
 """One queue by need over all origins: its order, the way through it, what was read of it, and what needs the user."""
 
+import asyncio
 import itertools
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,9 @@ from app.proposals.values.attention_reason import Reason, ReasonKind
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.review_state import order_waiting
+from app.runtime.model_connection import connect_model, open_session
 from app.storage.session_lock import SessionLock
+from app.tools.base.contract import ConfirmationAnswer
 from app.ui.controllers.review_services import ReadingPace
 from app.ui.terminal.attention import window_title
 from tests.ui.running_app import Running, running
@@ -186,6 +189,28 @@ async def test_f6_names_the_session_that_another_window_has(tmp_path: Path, serv
         lock.acquire()
         await run.pilot.press("f6")
         await run.told("The model of “Elsewhere” asks you something, in its own window.")
+
+
+async def test_f6_names_the_session_that_waits_for_a_permission_in_another_window(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        record = run.runtime.sessions.create(model="test-model")
+        run.runtime.sessions.rename(record.id, "Elsewhere")
+        other = open_session(run.runtime, connect_model(run.runtime), record, attended=True)
+        server.call("run_command", {"command": "echo hello"})
+        server.say("It did not run.")
+        turn = asyncio.create_task(other.send("run it"))
+        await run.until(lambda: other.confirmations.open_requests, "the permission request")
+        await run.pilot.press("f6")
+        await run.told("The model of “Elsewhere” needs your permission, in its own window.")
+        for key in list(other.confirmations.open_requests):
+            other.answer_confirmation(key, ConfirmationAnswer(allowed=False))
+        await turn
+        await other.wait_until_idle()
+        await run.pilot.press("f6")
+        await run.told("Nothing needs you in this workspace.")
+        await other.close()
 
 
 @pytest.mark.parametrize(

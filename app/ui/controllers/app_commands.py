@@ -350,15 +350,16 @@ class CommandRunner:
             await self._chat.go_to_event(found.session, found.event)
 
     async def open_asking_session(self) -> None:
-        """Open another session whose model waits for an answer, or say in which window it does."""
-        from app.runtime.model_connection import find_open_question
+        """Open another session whose model waits for an answer, or say in which window it waits for you."""
+        from app.runtime.model_connection import find_asking_session
 
         session = self._session.current
-        found = await asyncio.to_thread(find_open_question, self._runtime, session.id if session else "")
+        found = await asyncio.to_thread(find_asking_session, self._runtime, session.id if session else "")
         if found is None:
             self._app_context.notify("Nothing needs you in this workspace.")
         elif found.is_open:
-            self._app_context.notify(f"The model of “{found.title}” asks you something, in its own window.")
+            wants = "needs your permission" if found.wants_permission else "asks you something"
+            self._app_context.notify(f"The model of “{found.title}” {wants}, in its own window.")
         elif await self._may_leave(found.id):
             await self._chat.open_session(await asyncio.to_thread(self._runtime.sessions.get, found.id))
 
