@@ -160,7 +160,13 @@ class SignoffApp(FittedApp):
         else:
             await self._startup.show(opened, end)
         finally:
-            garbage_collection.resume_collection()
+            garbage_collection.resume_collection(self._clear_query_caches)
+
+    def _clear_query_caches(self) -> None:
+        """Drop the results of queries: Textual keeps them by the state of the tree, and no state comes again."""
+        for screen in self.screen_stack:
+            for node in screen.walk_children(with_self=True):
+                node._query_one_cache.clear()
 
     async def action_quit(self) -> None:
         """Leave the app; the session stays valid in any state."""

@@ -14,6 +14,7 @@ import asyncio
 import gc
 import sys
 import time
+from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -34,6 +35,7 @@ _MANY = 25_000
 """Objects that have survived a full collection from which on they are frozen."""
 _CACHES = (
     ("rich.cells", "cached_cell_len"),
+    ("rich.style", "Style._add"),
     ("textual.strip", "Strip.render_ansi"),
     ("textual.filter", "ANSIToTruecolor.truecolor_style"),
     ("textual.geometry", "Region.overlaps"),
@@ -53,17 +55,20 @@ def pause_collection() -> None:
     gc.disable()
 
 
-def resume_collection() -> None:
+def resume_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
     """Collect again if it was paused, without ever looking at present objects again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 
     From then on all garbage is collected whenever nothing happens in the running event loop.
+
+    Args:
+        clear_caches: Called before each full collection; drops what can be found again.
     """
     if not gc.isenabled():
         gc.freeze()
         gc.set_threshold(*_THRESHOLDS)
         gc.enable()
-        _IdleCollection().look_again()
+        _IdleCollection(clear_caches).look_again()
 
 
 def limit_free_memory() -> None:
@@ -89,7 +94,8 @@ def freeze_loaded() -> None:
 class _IdleCollection:
     """Collects all garbage, and gives memory back, while nothing happens in an event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, clear_caches: Callable[[], None]) -> None:
+        self._clear_caches = clear_caches
         self._spent = 0.0
         self._collected = _young_collections()
         self._free_memory = _FreeMemory()
@@ -103,6 +109,7 @@ class _IdleCollection:
         quiet = time.thread_time() - self._spent < _QUIET
         collects = _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE)
         if collects:
+            self._clear_caches()
             _collect()
             self._collected = _young_collections()
         if quiet:
