@@ -1,6 +1,5 @@
 """Opens a workspace: the one place where configuration, store, service, tools and client come together."""
 
-import asyncio
 import os
 import threading
 import time
@@ -350,6 +349,8 @@ class OpenWorkspace:
 
         Raises NotReproducible, ProposalError, StorageError and OSError.
         """
+        import asyncio
+
         from app.agent.interventions import replaced_result_note
 
         found = await self.recipes.reproduce(proposal_id)

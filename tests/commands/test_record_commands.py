@@ -141,7 +141,7 @@ def test_decisions_made_before_the_record_are_entered_once(root: Path, capsys: p
     told(root)
     before = printed(capsys, "log", "--json")
     version = MIGRATIONS.index(EVENTS_IN_THE_RECORD)
-    later = ("DROP TABLE seen_lines", "ALTER TABLE captured DROP COLUMN changed")
+    later = ("DROP TABLE seen_lines", "DROP TABLE agent_reads", "ALTER TABLE captured DROP COLUMN changed")
     alter(root, "DELETE FROM record", "DELETE FROM record_ends", *later, f"PRAGMA user_version={version}")
     after = printed(capsys, "log", "--json")
     assert [(one["proposal"], one["decision"], one["feedback"], one["files"]) for one in after] == [

@@ -139,6 +139,7 @@ def test_an_index_of_an_earlier_version_is_made_anew_with_what_it_left_out(tmp_p
         connection.execute("INSERT INTO search (rowid, text) VALUES (1, 'about the scheduler')")
         connection.execute("INSERT INTO settings VALUES ('', 'search.upto', '2')")
         connection.execute("DROP TABLE seen_lines")
+        connection.execute("DROP TABLE agent_reads")
         connection.execute("ALTER TABLE captured DROP COLUMN changed")
         connection.execute(f"PRAGMA user_version={before}")
     bench.database.close()
