@@ -185,7 +185,7 @@ class Settings(BaseModel):
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """US dollars that a session may cost: its turns end before a request that could exceed it."""
     max_time: Annotated[float | None, BeforeValidator(_as_seconds), Field(gt=0, allow_inf_nan=False)] = None
-    """Time that a session's turns may work, waits for you apart: `"90s"`, `"10m"`, `"1h30m"`, or seconds."""
+    """Time that a session's turns may work; waiting for you does not count: `"90s"`, `"1h30m"`, or seconds."""
     theme: str = "signoff-dark"
     """A theme of signoff, of Textual, or of the user's `themes` folder."""
     layout: Literal["auto", "unified", "split"] = "auto"

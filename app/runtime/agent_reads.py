@@ -13,7 +13,7 @@ from app.workspace.secrets import secret_reason
 
 _LONGEST_REQUEST = 300
 _BY_SHELL = "its hook does not see what it reads."
-_NO_START = "its hook was not there when the session began (for a door of before, run `signoff doors install` again)."
+_NO_START = "its hook was not installed when the session began; if it was, run `signoff doors install` again."
 
 
 def find_agent_history(
@@ -85,7 +85,7 @@ def _earlier_versions(
 ) -> dict[str, dict[str, str]]:
     """Return the texts of files before and after each earlier proposal of a session, by path and version.
 
-    What such a proposal came to the agent was told, with the lines around.
+    The agent was told the outcome of each such proposal, with the lines around it.
     """
     contents = Contents(store)
     found: dict[str, dict[str, str]] = {}

@@ -332,9 +332,10 @@ class OpenWorkspace:
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
-        history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
         if proposal.session:
             history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
+        else:
+            history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]
 
     @property
@@ -351,14 +352,19 @@ class OpenWorkspace:
         """
         import asyncio
 
+        recipes = await asyncio.to_thread(lambda: self.recipes)
+        found = await recipes.reproduce(proposal_id)
+        if found.outcome == "replaced":
+            await asyncio.to_thread(self._tell_replaced, proposal_id, found.differing)
+        return found
+
+    def _tell_replaced(self, proposal_id: str, paths: "Sequence[str]") -> None:
+        """Add a note on the new result to the session of a proposal, if it has one."""
         from app.agent.interventions import replaced_result_note
 
-        found = await self.recipes.reproduce(proposal_id)
-        session = self.service.get(proposal_id).session if found.outcome == "replaced" else ""
+        session = self.service.get(proposal_id).session
         if session and self.sessions.exists(session):
-            note = replaced_result_note(proposal_id, found.differing)
-            await asyncio.to_thread(self.sessions.append_events, session, [note])
-        return found
+            self.sessions.append_events(session, [replaced_result_note(proposal_id, paths)])
 
     @property
     def evidence(self) -> "EvidenceRunner":

@@ -4,6 +4,7 @@ A row is made when it is drawn. Rows are what the cursor moves over; a row is on
 wrapped.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -121,7 +122,7 @@ class BlankRow(NamedTuple):
 Row = LineRow | SpaceRow | FileRow | NoteRow | FoldRow | CommentRow | BlankRow
 
 
-class Segment:
+class Segment(ABC):
     """A stretch of rows that are computed in the same way."""
 
     __slots__ = ("file", "heights", "hunk", "new_start", "rows")
@@ -146,9 +147,9 @@ class Segment:
         """Return the lines of source that it shows, of the old and the new text; context counts as new."""
         return range(0), range(0)
 
+    @abstractmethod
     def row_at(self, number: int) -> Row:
         """Return a row by its number in the segment."""
-        raise NotImplementedError
 
     def find_row(self, side: Side, line: int) -> int | None:
         """Return the number of the row that shows a line of source."""

@@ -123,22 +123,22 @@ class DisplayText:
         end = self.stops[number + 1].drawn if number + 1 < len(self.stops) else len(self.text)
         return min(stop.drawn + source - stop.source, end)
 
-    def source_index(self, drawn: int) -> int:
+    def source_index(self, drawn_index: int) -> int:
         """Return the index in the source line for a character of `text`."""
         if not self.stops:
-            return drawn
-        number = bisect_right(self.stops, drawn, key=lambda stop: stop.drawn) - 1
+            return drawn_index
+        number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
         stop = self.stops[max(0, number)]
-        source = stop.source + drawn - stop.drawn
+        source = stop.source + drawn_index - stop.drawn
         return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
-    def first_column_of(self, drawn: int) -> int:
+    def first_column_of(self, drawn_index: int) -> int:
         """The column at which a character of `text` begins."""
         if not self.stops:
-            return drawn
-        number = bisect_right(self.stops, drawn, key=lambda stop: stop.drawn) - 1
+            return drawn_index
+        number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
         stop = self.stops[max(0, number)]
-        return stop.cell + (drawn - stop.drawn) * stop.step
+        return stop.cell + (drawn_index - stop.drawn) * stop.step
 
     def slice_cells(self, start: int, end: int) -> tuple[int, int, int]:
         """The characters of `text` wholly inside the cells `start` to `end`, and the cells left blank before them.

@@ -131,7 +131,7 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
             SettingRow("continue_after_approval", "Auto-continue", "after approval, if nothing else waits", "switch"),
             SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
             SettingRow("max_cost", "Cost of a session", "US dollars; turns end before that", "dollars"),
-            SettingRow("max_time", "Time of a session", "10m or 1h30m, waits for you apart", "time"),
+            SettingRow("max_time", "Time of a session", "10m or 1h30m; waiting for you does not count", "time"),
             SettingRow(
                 "ignored", "Ignored files", "what commands write to files ignored by git", "choice", ("write", "hold")
             ),
@@ -279,7 +279,7 @@ class SettingsScreen(ValuesDialog):
         self._writing = row
         value = getattr(self._preferences.settings, row.key)
         keys = "Enter saves · Esc cancels · empty restores the default"
-        self.open_field(_written(row, value), f"{row.title}: {row.help}", keys)
+        self.open_field(_format_value(row, value), f"{row.title}: {row.help}", keys)
 
     @on(Input.Submitted, "#setting-field")
     def save_value(self, event: Input.Submitted) -> None:
@@ -333,7 +333,7 @@ class SettingsScreen(ValuesDialog):
             self._work(partial(self._connector.switch_to, self._preferences.settings))
 
 
-def _written(row: SettingRow, value: Any) -> str:
+def _format_value(row: SettingRow, value: Any) -> str:
     """Return a value as the user writes it; empty for None."""
     if value is None:
         return ""
@@ -351,5 +351,5 @@ def _shown(row: SettingRow, value: Any) -> str:
     if row.key == "base_url":
         # A password in it is nobody's who looks over the shoulder.
         value = parse_address(str(value or "")).url
-    text = escape_unsafe(_written(row, value), keep="") if value not in (None, "") else "–"
+    text = escape_unsafe(_format_value(row, value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

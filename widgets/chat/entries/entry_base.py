@@ -1,5 +1,6 @@
 """Base of the transcript's entries: a key, rows, marks, an expected height, and text to copy."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -66,7 +67,7 @@ class GrowingRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptEntry:
+class TranscriptEntry(ABC):
     """Something that was said or done. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
@@ -76,9 +77,9 @@ class TranscriptEntry:
 
     key: str
 
+    @abstractmethod
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The rows for `width` cells beside the marks; at least one, so long as there is no `growing_rows`."""
-        raise NotImplementedError
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """Return rows that grow, for a growing text that is too long to lay out again each time; None otherwise.
