@@ -207,26 +207,27 @@ class CheckRunner:
             read = await self.read_trees(trees)
             if known := self.cached_result(check, trees, read):
                 return known
+            before = None
             with _report_progress(CheckResult(check.name, CheckState.RUNNING, check.when), tell) as progress:
                 outcome = await self._run_on(check, trees, progress)
-                before = None
-                if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
-                    tell(
-                        CheckResult(
-                            check.name,
-                            CheckState.PASSED,
-                            check.when,
-                            outcome,
-                            seconds=outcome.seconds,
-                            tree=read.after,
-                            hunks=trees.hunks,
-                        )
-                    )
-                    before = await self._run_before(check, trees)
                 if outcome.state is CheckState.FAILED:
                     progress("the same without the proposal")
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
+            if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
+                # This stays what is known while it runs without the proposal, also for a decision made then.
+                tell(
+                    CheckResult(
+                        check.name,
+                        CheckState.PASSED,
+                        check.when,
+                        outcome,
+                        seconds=outcome.seconds,
+                        tree=read.after,
+                        hunks=trees.hunks,
+                    )
+                )
+                before = await self._run_before(check, trees)
             result = CheckResult(
                 check.name,
                 outcome.state,

@@ -69,8 +69,10 @@ class Slow(Static, can_focus=True):
     def __init__(self) -> None:
         super().__init__(id="slow")
         self.end = asyncio.Event()
+        self.keys = 0
 
     async def on_key(self, event: events.Key) -> None:
+        self.keys += 1
         if event.key == "w":
             self.begun = True
             await self.end.wait()
@@ -170,6 +172,17 @@ async def test_a_handler_that_does_not_come_back_holds_the_keys_only_for_a_while
         await app.until(["", "after all"])
         assert slow.begun
         slow.end.set()
+
+
+async def test_a_long_text_is_written_whole_and_elsewhere_holds_up_no_later_key() -> None:
+    app = Order()
+    text = "x" * 1_000
+    async with app.run_test():
+        slow = app.query_one(Slow)
+        app.screen.set_focus(slow)
+        hand_in(app, text, "f3", text)
+        await app.until(["", text])
+        assert 1 < slow.keys < 100
 
 
 async def test_a_key_that_comes_or_is_passed_on_after_the_end_goes_nowhere() -> None:

@@ -14,9 +14,9 @@ is going on it takes ten rounds until nothing is met.
 A terminal without bracketed paste delivers a pasted text as keys, and most words have a letter that decides something
 in the review. What a person types comes one key at a time, except over a slow link, and there nobody has seen on the
 screen what the first of several keys did. So characters that came together in one read are marked
-(`mark_joined_keys`): they may
-move and write, but decide nothing. A key that no text contains, such as F3 or an arrow, parts them: before and after
-it they are counted apart.
+(`mark_joined_keys`): they may move and write, but decide nothing. A key that no text contains, such as F3 or an
+arrow, parts them: before and after it they are counted apart. Of a long text, only the first characters are delivered
+where nothing is written: each takes milliseconds, and the keys behind it would wait.
 """
 
 import asyncio
@@ -33,6 +33,7 @@ from textual.dom import DOMNode
 from textual.errors import NoWidget
 from textual.message import Message
 from textual.widget import Widget
+from textual.widgets import Input as InputField
 from textual.widgets import TextArea
 
 
@@ -83,8 +84,15 @@ _IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
 """Keys without a printable character that a pasted text consists of, too."""
 
 
+_DELIVERED = 64
+"""Characters of one read that are delivered outside a text field."""
+
+
 class JoinedKey(events.Key):
     """A key that arrived in one read with other characters."""
+
+    is_beyond_limit = False
+    """Whether so many came before it in this read that it is delivered to a text field only."""
 
 
 # Textual finds the handlers of a message by this name, which it derives from the name of the class.
@@ -102,9 +110,10 @@ def mark_joined_keys(read: Iterable[Message]) -> list[Message]:
         elif isinstance(message, events.Key | events.Paste):
             runs.append(run := [])
     for run in runs:
-        for at, key in run if len(run) > 1 else ():
+        for number, (at, key) in enumerate(run if len(run) > 1 else ()):
             messages[at] = joined = JoinedKey(key.key, key.character)
             joined.time = key.time
+            joined.is_beyond_limit = number >= _DELIVERED
     return messages
 
 
@@ -179,6 +188,11 @@ class InputOrder:
         field = self._app.focused if self._app.screen_stack else None
         return isinstance(field, TextArea) and field is before.focused
 
+    def _goes_to_field(self) -> bool:
+        """Return whether a key would be written."""
+        focused = self._app.focused if self._app.screen_stack else None
+        return isinstance(focused, TextArea | InputField)
+
     async def _hand_on(self) -> None:
         """Deliver the next event; called by the app's own task only."""
         if self._followed is not None:
@@ -186,6 +200,9 @@ class InputOrder:
         self._followed = None
         while self._waiting:
             event = self._waiting[0]
+            if isinstance(event, JoinedKey) and event.is_beyond_limit and not self._goes_to_field():
+                self._waiting.popleft()
+                continue
             self._event = event
             self._done.clear()
             self._followed = followed = FollowedEvent(self._app, event, self._hand_on)

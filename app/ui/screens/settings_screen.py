@@ -131,7 +131,7 @@ ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
             SettingRow("continue_after_approval", "Auto-continue", "after approval, if nothing else waits", "switch"),
             SettingRow("max_steps", "Steps in a turn", "after that the model is told to stop", "number"),
             SettingRow("max_cost", "Cost of a session", "US dollars; turns end before that", "dollars"),
-            SettingRow("max_time", "Time of a session", "10m or 1h30m; waiting for you does not count", "time"),
+            SettingRow("max_time", "Time of a session", "10m or 1h30m; turns end before that", "time"),
             SettingRow(
                 "ignored", "Ignored files", "what commands write to files ignored by git", "choice", ("write", "hold")
             ),

@@ -145,6 +145,18 @@ async def test_a_check_without_patience_gives_up_only_itself(runtime: OpenWorksp
 
 
 @pytest.mark.layer
+async def test_a_check_that_passed_stays_passed_while_it_runs_without_the_proposal(runtime: OpenWorkspace) -> None:
+    """A decision made meanwhile records it."""
+    proposal = stage(runtime, a="a1\n")
+    told: list[CheckState] = []
+    check = CheckTable(name="x", run="grep -q a1 a || { sleep 1.2; exit 1; }")
+    await runtime.checks.run(
+        check, runtime.service.versions_to_check(proposal.id), lambda result: told.append(result.state)
+    )
+    assert CheckState.RUNNING not in told[told.index(CheckState.PASSED) :]
+
+
+@pytest.mark.layer
 async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
     result = await checked(runtime, stage(runtime, a="a1\n"), "nice; env")
