@@ -109,6 +109,8 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             print_line(f"         {place} can't be read: {why}")
         for why in line.open:
             print_line(f"         ! open: {why}")
+        for why in line.incomplete:
+            print_line(f"         ! incomplete: {why}")
         if line.waiting:
             print_line(f"         {line.waiting} would change {find_agent(line.agent).settings} and waits for you")
         elif not line.hooked:
@@ -167,6 +169,7 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     opened = list(release_weaknesses(agent, version))
+    incomplete: list[str] = []
     places = dict(agent.settings_files(root))
     for name, path in agent.files_that_disable_hooks(root):
         try:
@@ -174,6 +177,11 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
             if name in places and (how := find_hook(agent, text)):
                 hooked[name] = how.command
                 opened += [f"{name}: {why}" for why in how.weaknesses(agent)]
+                if how.missing_events:
+                    incomplete.append(
+                        f"{name}: no hook at {', '.join(how.missing_events)}, so that signoff knows less of what "
+                        f"{agent.title} reads and says; `signoff doors install {agent.name}` adds it"
+                    )
             opened += settings_weaknesses(agent, name, text)
         except FileNotFoundError:
             continue
@@ -187,5 +195,6 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
         hooked=hooked,
         unreadable=unreadable,
         open=opened if hooked else [],
+        incomplete=incomplete,
         waiting=waiting[-1] if waiting else "",
     )

@@ -431,6 +431,8 @@ class DoorLine(JsonDocument):
     """Those that can't be read, each with the reason."""
     open: list[str]
     """Where it is hooked in: releases and settings with which calls pass it by, each in a line."""
+    incomplete: list[str]
+    """Settings that lack events which this release uses, each in a line."""
     waiting: str
     """Id of a proposal that would change the project's settings of it; empty for none."""
 

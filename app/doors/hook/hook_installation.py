@@ -192,6 +192,8 @@ class InstalledHook(NamedTuple):
     """Whether the agent waits for the answer at all."""
     is_altered: bool = False
     """Whether the program that calls the hook is not as signoff writes it."""
+    missing_events: tuple[str, ...] = ()
+    """Events beside the calls at which the hook is not called there, as an earlier release left it."""
 
     @property
     def options(self) -> HookOptions:
@@ -240,7 +242,9 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
         matcher: Any = node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
-        return InstalledHook(str(found["command"]), limit, str(matcher), not found.get("async"))
+        missing = tuple(event for event in _events_beside(agent) if not any(_ours(agent, text, event)))
+        command = str(found["command"])
+        return InstalledHook(command, limit, str(matcher), not found.get("async"), missing_events=missing)
     return None
 
 
@@ -255,19 +259,23 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     # make the agent go on.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
-    for event in filter(None, (agent.before_prompt, agent.after_turn)):
-        text = _with_group(text, event, {"hooks": [beside]})
-    if agent.after_tool:
-        text = _with_group(text, _SESSION_START, {"hooks": [beside]})
-        text = _with_group(text, agent.after_tool, {"matcher": "|".join(agent.searches), "hooks": [beside]})
+    for event in _events_beside(agent):
+        matcher = {"matcher": "|".join(agent.searches)} if event == agent.after_tool else {}
+        text = _with_group(text, event, {**matcher, "hooks": [beside]})
     return text
+
+
+def _events_beside(agent: Agent) -> tuple[str, ...]:
+    """Return the events at which the hook is called beside the calls themselves."""
+    reads = (_SESSION_START, agent.after_tool) if agent.after_tool else ()
+    return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
 
 
 def remove_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
-    for event in (agent.before_tool, agent.before_prompt, agent.after_turn, _SESSION_START, agent.after_tool):
+    for event in (agent.before_tool, *_events_beside(agent)):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
             hooks = _members(group)["hooks"]

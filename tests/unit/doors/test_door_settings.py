@@ -160,6 +160,20 @@ def test_a_hook_that_is_called_for_some_tools_is_told() -> None:
     assert found and list(found.weaknesses(CLAUDE)) == ["the hook is called there only for the tools 'Write|Edit'"]
 
 
+@pytest.mark.parametrize("agent", WITH_JSON, ids=lambda agent: agent.name)
+def test_events_that_settings_of_an_earlier_release_lack_are_named(agent: Agent) -> None:
+    text = add_hook(agent, "", HookOptions())
+    events = [event for event in json.loads(text)["hooks"] if event != agent.before_tool]
+    for event in events:
+        document = json.loads(text)
+        del document["hooks"][event]
+        found = find_hook(agent, json.dumps(document))
+        assert found and found.missing_events == (event,)
+        assert not list(found.weaknesses(agent))
+    complete = find_hook(agent, text)
+    assert complete and not complete.missing_events
+
+
 @pytest.mark.parametrize(
     "text", ["{", "[]", "{} {}", '{"hooks": []}', '{"hooks": {"PreToolUse": {}}}', "{a: 1}", '"x"']
 )
