@@ -20,7 +20,7 @@ from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
-    from app.sandbox.captured_changes import Pending
+    from app.sandbox.captured_changes import PendingFiles
 
 
 class ModelPort(Protocol):
@@ -108,7 +108,7 @@ class SessionPorts:
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
     checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
-    tree: "Callable[[Pending], str]" = lambda pending: ""
+    tree: "Callable[[PendingFiles], str]" = lambda pending: ""
     """Gives the id of the workspace's tree under pending changes; blocks; raises OSError."""
     content: Callable[[str], bytes] | None = None
     """Gives the bytes of an image by their SHA-256; raises KeyError."""

@@ -66,7 +66,7 @@ _ATTEMPTS = 3
 """Runs before an approval while the files keep changing."""
 _NO_TREES = WorkspaceVersions({}, {}, (), ())
 
-Chosen = tuple[str, ...] | None
+ChosenHunks = tuple[str, ...] | None
 """Ids of the hunks that an approval would name; None for all that waits."""
 
 
@@ -75,7 +75,7 @@ class _CheckedProposal:
     """One proposal at one revision, with the hunks that are chosen in it."""
 
     revision: int
-    chosen: Chosen
+    chosen: ChosenHunks
     checks: tuple[CheckTable, ...]
     change: str = ""
     """What the user did since the results were obtained, in words: `before hunk 3 was taken out`."""
@@ -141,8 +141,8 @@ class CheckFollower:
         self,
         runner: CheckRunner,
         configured: Callable[[], tuple[CheckTable, ...]],
-        trees: Callable[[str, Chosen], WorkspaceVersions],
-        chosen: Callable[[Proposal], Chosen],
+        trees: Callable[[str, ChosenHunks], WorkspaceVersions],
+        chosen: Callable[[Proposal], ChosenHunks],
         publish: Callable[[ProposalChecks], None],
     ) -> None:
         self._runner = runner
@@ -266,7 +266,9 @@ class CheckFollower:
         self._spawn(proposal_id, followed, self._run(proposal_id, followed, names))
         return True
 
-    async def run_before_approval(self, proposal_id: str, revision: int, hunks: Chosen) -> tuple[CheckResult, ...]:
+    async def run_before_approval(
+        self, proposal_id: str, revision: int, hunks: ChosenHunks
+    ) -> tuple[CheckResult, ...]:
         """Run the required checks on exactly what approving these hunks would leave, unless they were run.
 
         Returns:
@@ -422,7 +424,7 @@ class CheckFollower:
             self._publish(ProposalChecks(proposal_id, followed.revision, results, followed.why_not))
 
 
-def _describe_choice_change(proposal: Proposal, before: Chosen, now: Chosen) -> str:
+def _describe_choice_change(proposal: Proposal, before: ChosenHunks, now: ChosenHunks) -> str:
     """`before hunk 3 was taken out`."""
     numbers = {hunk.id: hunk.number for hunk in proposal.hunks}
     old, new = (set(numbers if chosen is None else chosen) for chosen in (before, now))

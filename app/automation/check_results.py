@@ -15,7 +15,7 @@ from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import CheckFact
 from app.text.plural import plural
 
-MOST = 500
+MAX_FINDINGS = 500
 """Findings that are kept of one check."""
 _LONGEST = 1_000
 """Characters of a line that is looked at; a longer one is no finding."""
@@ -55,7 +55,7 @@ def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
             continue
         if (path := _inside(match["path"], root)) and int(match["line"]):
             found[Finding(path, int(match["line"]), match["text"].strip())] = None
-        if len(found) == MOST:
+        if len(found) == MAX_FINDINGS:
             break
     return tuple(found)
 

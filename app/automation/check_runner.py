@@ -25,7 +25,7 @@ from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
-from app.sandbox.captured_changes import Pending
+from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
@@ -33,7 +33,7 @@ from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
 
-NICENESS = 10
+_NICENESS = 10
 _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 """What a shell's exit codes mean that it uses for itself."""
 
@@ -69,7 +69,7 @@ async def run_check(
     sandbox: Sandbox,
     root: Path,
     check: CheckTable,
-    tree: Pending,
+    tree: PendingFiles,
     files: Sequence[str],
     progress: Callable[[str], None],
     leaves: Callable[[SandboxRun], None] = lambda run: None,
@@ -122,7 +122,7 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
 
 def _nice() -> list[str]:
     nice = shutil.which("nice", path="/usr/bin:/bin")
-    return [nice, "-n", str(NICENESS)] if nice else []
+    return [nice, "-n", str(_NICENESS)] if nice else []
 
 
 _REMEMBERED = 500
@@ -133,7 +133,7 @@ _TICK = 0.5
 """Seconds between two tellings of how far a check is."""
 
 _Result = TypeVar("_Result")
-Tell = Callable[[CheckResult], None]
+ReportResult = Callable[[CheckResult], None]
 """Takes a result that is not final yet."""
 
 
@@ -186,7 +186,7 @@ class CheckRunner:
         self,
         check: CheckTable,
         trees: WorkspaceVersions,
-        tell: Tell = lambda result: None,
+        tell: ReportResult = lambda result: None,
         *,
         patience: float | None = None,
     ) -> CheckResult:
@@ -306,7 +306,7 @@ class CheckRunner:
 
 
 @contextmanager
-def _report_progress(result: CheckResult, tell: Tell) -> Iterator[Callable[[str], None]]:
+def _report_progress(result: CheckResult, tell: ReportResult) -> Iterator[Callable[[str], None]]:
     """Report the progress of a check now and then; yield a function that takes the last line of its output."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle

@@ -22,7 +22,7 @@ _TESTS = ("test", "tests")
 _RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]{0,40})(?:[ \t]+[^:=\n]{0,200})?:(?!=)", re.MULTILINE)
 _HEAD = "# Run on each proposal before it is written; in force once you trust this file (/trust).\n"
 
-Read = Callable[[str], str]
+ReadText = Callable[[str], str]
 """The text of a file; empty if there is none."""
 
 
@@ -90,7 +90,7 @@ def _asked(source: str, name: str, run: str) -> SuggestedCheck:
     return SuggestedCheck(CheckTable(name=name, run=run, when="asked", seconds=600), source)
 
 
-def _pre_commit(read: Read) -> Iterator[SuggestedCheck]:
+def _pre_commit(read: ReadText) -> Iterator[SuggestedCheck]:
     name = ".pre-commit-config.yaml"
     if read(name):
         yield _staged(name, "pre-commit", "pre-commit run --files {files}", seconds=120)
@@ -105,17 +105,17 @@ def _targets(source: str, names: Sequence[str], tool: str) -> Iterator[Suggested
             yield _asked(source, "tests", f"{tool} {name}")
 
 
-def _just(read: Read) -> Iterator[SuggestedCheck]:
+def _just(read: ReadText) -> Iterator[SuggestedCheck]:
     for name in ("justfile", "Justfile", ".justfile"):
         yield from _targets(name, _RECIPE.findall(read(name)), "just")
 
 
-def _make(read: Read) -> Iterator[SuggestedCheck]:
+def _make(read: ReadText) -> Iterator[SuggestedCheck]:
     for name in ("GNUmakefile", "makefile", "Makefile"):
         yield from _targets(name, _RECIPE.findall(read(name)), "make")
 
 
-def _npm(read: Read) -> Iterator[SuggestedCheck]:
+def _npm(read: ReadText) -> Iterator[SuggestedCheck]:
     try:
         scripts = json.loads(read("package.json")).get("scripts", {})
         names = [name for name, script in scripts.items() if "no test specified" not in str(script)]
@@ -126,7 +126,7 @@ def _npm(read: Read) -> Iterator[SuggestedCheck]:
     yield from _targets("package.json", names, tool)
 
 
-def _python(read: Read) -> Iterator[SuggestedCheck]:
+def _python(read: ReadText) -> Iterator[SuggestedCheck]:
     try:
         project = parse_toml(read("pyproject.toml").encode())
     except ValueError:
@@ -143,20 +143,20 @@ def _python(read: Read) -> Iterator[SuggestedCheck]:
         yield _asked("pyproject.toml", "tests", f"{start}pytest -q")
 
 
-def _tox(read: Read) -> Iterator[SuggestedCheck]:
+def _tox(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("tox.ini"):
         yield _asked("tox.ini", "tests", "tox -q")
     if read("noxfile.py"):
         yield _asked("noxfile.py", "tests", "nox")
 
 
-def _cargo(read: Read) -> Iterator[SuggestedCheck]:
+def _cargo(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("Cargo.toml"):
         yield _staged("Cargo.toml", "cargo", "cargo check --message-format short", "*.rs", 300)
         yield _asked("Cargo.toml", "tests", "cargo test --quiet")
 
 
-def _go(read: Read) -> Iterator[SuggestedCheck]:
+def _go(read: ReadText) -> Iterator[SuggestedCheck]:
     if read("go.mod"):
         yield _staged("go.mod", "vet", "go vet ./...", "*.go", 120)
         yield _asked("go.mod", "tests", "go test ./...")

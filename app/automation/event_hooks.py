@@ -18,7 +18,7 @@ from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
 from app.sandbox.environment import user_program_environment
-from app.sandbox.process import MARKER, end_tree, run_process
+from app.sandbox.process import MARKER_VARIABLE, end_tree, run_process
 from app.text.safe_text import escape_unsafe
 
 _LONGEST_TEXT = 20_000
@@ -109,9 +109,9 @@ def _files(stats: Sequence[FileStat]) -> list[HookFile]:
     return [HookFile(path=one.path, op=one.op, added=one.added, removed=one.removed) for one in stats]
 
 
-IN_HOOK = "SIGNOFF_IN_HOOK"
+_IN_HOOK_VARIABLE = "SIGNOFF_IN_HOOK"
 """Variable by which a signoff that a hook runs knows that it is one: it runs no hooks itself."""
-MOST_WAITING = 100
+MAX_QUEUED_EVENTS = 100
 """Events that wait for one hook; of more the oldest are left out."""
 _KEPT_OUTPUT = 2_000
 """Bytes of the end of what a hook prints, the last line of which is told if it fails."""
@@ -130,7 +130,7 @@ class HookRunner:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self._root = root
         kept = {name: environment[name] for name in _KEPT_VARIABLES if name in environment}
-        self._environment = {**user_program_environment(environment, ""), **kept, IN_HOOK: "1"}
+        self._environment = {**user_program_environment(environment, ""), **kept, _IN_HOOK_VARIABLE: "1"}
         self._lines: dict[HookTable, _HookQueue] = {}
         self._making = threading.Lock()
         self._closed = False
@@ -192,14 +192,16 @@ class _HookQueue:
             if self._ended:
                 return
             self._waiting.append(document)
-            too_many = len(self._waiting) > MOST_WAITING
+            too_many = len(self._waiting) > MAX_QUEUED_EVENTS
             if too_many:
                 self._waiting.popleft()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=f"hook on {self._hook.on}", daemon=True)
                 self._thread.start()
         if too_many:
-            self._report(f"is slower than what happens: of more than {MOST_WAITING} events the oldest are left out")
+            self._report(
+                f"is slower than what happens: of more than {MAX_QUEUED_EVENTS} events the oldest are left out"
+            )
 
     def wait(self, until: float | None) -> None:
         """Wait until nothing waits nor runs, or until that time."""
@@ -255,7 +257,7 @@ class _HookQueue:
                 ended = await run_process(
                     ["/bin/sh", "-c", self._hook.run],
                     folder=self._root,
-                    environment={**self._environment, MARKER: marker},
+                    environment={**self._environment, MARKER_VARIABLE: marker},
                     seconds=self._hook.seconds,
                     output=partial(_keep_end, output),
                     end=lambda process: end_tree(process, marker),

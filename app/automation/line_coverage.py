@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.automation.report_xml import MOST_XML, ReportError, iterate_xml_elements
+from app.automation.report_xml import MAX_REPORT_BYTES, ReportError, iterate_xml_elements
 from app.concurrency import iterate_cooperatively
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
@@ -26,7 +26,7 @@ _USUAL = (
 _BUILD_FOLDERS = ("target", "build")
 """Where Maven and Gradle put the reports of a module, inside its folder."""
 
-Lines = Mapping[str, frozenset[int]]
+LinesByPath = Mapping[str, frozenset[int]]
 """Lines from 0, by workspace path."""
 
 
@@ -36,8 +36,8 @@ class LineCoverage:
 
     report: str
     """The path of the report."""
-    ran: Lines = field(default_factory=dict)
-    missed: Lines = field(default_factory=dict)
+    ran: LinesByPath = field(default_factory=dict)
+    missed: LinesByPath = field(default_factory=dict)
     problem: str = ""
     """Why the report says nothing, or not all."""
 
@@ -79,7 +79,7 @@ def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root:
 def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | None:
     """Return the bytes of a file that the run has written; None if it has not."""
     for path in (*parent_folders(name), name):
-        leaf = run.read_change(path, MOST_XML).after
+        leaf = run.read_change(path, MAX_REPORT_BYTES).after
         if leaf is not None and leaf.is_link:
             raise ReportError("it lies behind a symbolic link")
     return None if leaf is None or leaf == trees.after.get(name) else leaf.data
@@ -99,7 +99,7 @@ def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCover
 
 def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
     try:
-        after = run.read_change(path, MOST_XML).after
+        after = run.read_change(path, MAX_REPORT_BYTES).after
     except (OSError, ChangedMeanwhile):
         return False
     before = trees.after.get(path)

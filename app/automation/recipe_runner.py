@@ -12,7 +12,7 @@ from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import CommandRecipe
-from app.sandbox.captured_changes import PathChange, Pending
+from app.sandbox.captured_changes import PathChange, PendingFiles
 from app.sandbox.environment import environment_digest
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
@@ -47,7 +47,7 @@ class RecipeRunner:
 
     checks: CheckRunner
     service: ProposalService
-    tree_id: Callable[[Pending], str]
+    tree_id: Callable[[PendingFiles], str]
 
     async def reproduce(self, proposal_id: str) -> Reproduction:
         """Run the command of a waiting proposal again, on the files as they are without the proposal.
@@ -101,7 +101,7 @@ def _recipe_of(proposal: Proposal) -> CommandRecipe:
     return proposal.recipe
 
 
-async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pending) -> _Run:
+async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles) -> _Run:
     if reason := await checks_unavailable_reason(sandbox):
         raise NotReproducible(reason.replace("checks need", "running it again needs"))
     program = [*command_shell(root), recipe.command]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from xml.parsers import expat
 
-MOST_XML = 32 << 20
+MAX_REPORT_BYTES = 32 << 20
 """Bytes of a report."""
 _PIECE = 1 << 16
 
@@ -23,8 +23,8 @@ def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[t
     Raises:
         ReportError: It is too large, no XML, or declares an entity.
     """
-    if len(data) > MOST_XML:
-        raise ReportError(f"larger than {MOST_XML:,} bytes")
+    if len(data) > MAX_REPORT_BYTES:
+        raise ReportError(f"larger than {MAX_REPORT_BYTES:,} bytes")
     found: list[tuple[str, Mapping[str, str]]] = []
     text: list[str] = []
 

@@ -17,7 +17,7 @@ from app.git.blobs import to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.values.record_entries import blob_id
-from app.sandbox.captured_changes import FileOrLink, Pending
+from app.sandbox.captured_changes import FileOrLink, PendingFiles
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
@@ -56,7 +56,7 @@ class WorkspaceTrees:
         self._blobs: dict[tuple[Path, str], tuple[_Facts, str]] = {}
         """Of each file, by its name and the hash function, what it held at these facts."""
 
-    def read(self, *layers: Pending) -> list[WorkspaceTree]:
+    def read(self, *layers: PendingFiles) -> list[WorkspaceTree]:
         """Return the tree of the workspace under each of these layers.
 
         Args:
@@ -71,7 +71,7 @@ class WorkspaceTrees:
         except GitFailed:
             return self._read_without_git(layers)
 
-    def _read_with_git(self, git: BorrowedRepository, layers: Sequence[Pending]) -> list[WorkspaceTree]:
+    def _read_with_git(self, git: BorrowedRepository, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
         commit = git.resolve("HEAD")
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
@@ -98,7 +98,7 @@ class WorkspaceTrees:
             trees.append(WorkspaceTree(commit, tree, on_disk | over))
         return trees
 
-    def _read_without_git(self, layers: Sequence[Pending]) -> list[WorkspaceTree]:
+    def _read_without_git(self, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
         root = self._workspace.root
         on_disk = {path: self._blob(root / path, "sha1") for path in self._workspace.walk_files()}
         trees = []

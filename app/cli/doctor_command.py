@@ -8,7 +8,7 @@ from typing import Any
 
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.doors_command import find_installed_hook
-from app.cli.json_documents import CheckLine, DoctorDocument
+from app.cli.json_documents import DoctorCheckLine, DoctorDocument
 from app.doors.hook.agents import AGENTS
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
@@ -103,8 +103,8 @@ def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     yield EndpointCheck("config", not configuration.ignored, "; ".join(filter(None, facts)))
 
 
-def _lines(checks: Iterable[EndpointCheck]) -> list[CheckLine]:
-    return [CheckLine.model_validate(one) for one in checks]
+def _lines(checks: Iterable[EndpointCheck]) -> list[DoctorCheckLine]:
+    return [DoctorCheckLine.model_validate(one) for one in checks]
 
 
 async def _missing_model_message(runtime: OpenWorkspace) -> str:

@@ -120,11 +120,11 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Try the hooks of agents; refused if an edit was not held, failed if there was nothing to try."""
-    from app.doors.hook.agent_trial import SECONDS, DoorTrial, try_door
+    from app.doors.hook.agent_trial import TRIAL_SECONDS, DoorTrial, try_door
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
-        print_line(_TRIAL.format(SECONDS // 60))
+        print_line(_TRIAL.format(TRIAL_SECONDS // 60))
     lines: list[TrialLine] = []
     for agent in AGENTS:
         if named not in (None, agent.name):

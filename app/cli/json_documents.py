@@ -48,7 +48,7 @@ class FileLine(JsonDocument):
     removed: int
 
 
-class MatchLine(JsonDocument):
+class InexactMatchLine(JsonDocument):
     """A place in a file that was not found exactly."""
 
     line: int
@@ -58,7 +58,7 @@ class MatchLine(JsonDocument):
     note: str
 
 
-class FileRemarks(FileLine):
+class FileFactsLine(FileLine):
     """A file, with everything that must be known about it before a decision."""
 
     old_path: str
@@ -68,7 +68,7 @@ class FileRemarks(FileLine):
     mode: str | None
     """Those that an approval writes; null for a deletion."""
     binary: bool
-    inexact: list[MatchLine]
+    inexact: list[InexactMatchLine]
     rebased: bool
     """Whether the file changed after the edit was made, so that it was merged."""
     edited: bool
@@ -130,7 +130,7 @@ class RecipeLine(JsonDocument):
     """The revision that a second run gave again, byte for byte; in a decision 0 unless it is the decided one."""
 
 
-class LeftOutLine(JsonDocument):
+class LeftOutHunksLine(JsonDocument):
     """Hunks that a proposal does not ask for."""
 
     hunks: int
@@ -159,10 +159,10 @@ class ProposalFacts(JsonDocument):
 class ProposalLine(ProposalFacts):
     """`signoff proposals --json`: a list of these."""
 
-    files: list[FileRemarks]
+    files: list[FileFactsLine]
     ignored: list[IgnoredLine]
     """What its commands have written already, besides."""
-    left_out: list[LeftOutLine]
+    left_out: list[LeftOutHunksLine]
     """Hunks of what it was made of that it does not ask for."""
 
 
@@ -220,7 +220,7 @@ class ConflictLine(JsonDocument):
     proposed: list[str]
 
 
-class FileDetail(FileRemarks):
+class FileDetail(FileFactsLine):
     """A file with its hunks."""
 
     reasons: list[str]
@@ -457,7 +457,7 @@ class BrokenEntryLine(JsonDocument):
     why: str
 
 
-class MovedLine(JsonDocument):
+class ChangedFileLine(JsonDocument):
     """A file that no longer contains the bytes that were signed last."""
 
     path: str
@@ -479,7 +479,7 @@ class VerifyDocument(JsonDocument):
     """Commits whose trailers name a review, where the record is empty: ids, the newest first, 20 at most."""
     files: int
     """Files that decisions have written."""
-    changed_since: list[MovedLine]
+    changed_since: list[ChangedFileLine]
     statements: int
     """Signed statements in git's notes that are good."""
     bad_statements: dict[str, str]
@@ -602,7 +602,7 @@ class CommitVerificationDocument(JsonDocument):
     """Signed statements that were looked at and don't count, with the reason."""
 
 
-class KeyLine(JsonDocument):
+class ActionKeysLine(JsonDocument):
     """`signoff keys --json`: a list of these."""
 
     id: str
@@ -752,7 +752,7 @@ class EvidenceDocument(JsonDocument):
     hunks: list[EvidenceLine]
 
 
-class CheckLine(JsonDocument):
+class DoctorCheckLine(JsonDocument):
     """One check of `signoff doctor --json`."""
 
     name: str
@@ -771,7 +771,7 @@ class DoctorDocument(JsonDocument):
     """Whether the endpoint can be used."""
     error: str | None = None
     """Why the endpoint was not checked, and how to name one."""
-    checks: list[CheckLine]
+    checks: list[DoctorCheckLine]
 
 
 def _file_remarks(change: FileChange) -> dict[str, Any]:
@@ -779,14 +779,14 @@ def _file_remarks(change: FileChange) -> dict[str, Any]:
         "old_mode": None if change.base is None else f"{change.base.mode:o}",
         "mode": None if change.result is None else f"{change.result.mode:o}",
         "inexact": [
-            MatchLine(line=match.line, how=match.rung, note=match.note)
+            InexactMatchLine(line=match.line, how=match.rung, note=match.note)
             for match in change.matches
             if not match.rung.is_exact
         ],
         "warnings": [*change.warnings, *file_cautions(change)],
         "notes": describe_facts(change),
     }
-    return {name: getattr(change, name) for name in FileRemarks.model_fields if name not in computed} | computed
+    return {name: getattr(change, name) for name in FileFactsLine.model_fields if name not in computed} | computed
 
 
 def _file_detail(diff: FileDiff) -> FileDetail:

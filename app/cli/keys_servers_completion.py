@@ -13,11 +13,11 @@ from pydantic import TypeAdapter
 from app.cli import json_documents
 from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line
-from app.cli.json_documents import KeyLine, ServerLine
+from app.cli.json_documents import ActionKeysLine, ServerLine
 from app.keys.actions import ACTIONS
 from app.keys.keymap import config_spelling, effective_keys
 from app.mcp_client.configured_servers import find_servers
-from app.mcp_client.mcp_servers import SWITCHED
+from app.mcp_client.mcp_servers import SWITCH_KEY_PREFIX
 from app.runtime.open_workspace import OpenWorkspace
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -79,7 +79,7 @@ def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     """List all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
     lines = [
-        KeyLine(
+        ActionKeysLine(
             id=action.id,
             title=action.title,
             keys=list(effective_keys(action, keymap)),
@@ -102,11 +102,11 @@ def list_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitC
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace
     known = find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
-    switched = runtime.sessions.settings(SWITCHED)
+    switched = runtime.sessions.settings(SWITCH_KEY_PREFIX)
     lines = [
         ServerLine(
             name=each.name,
-            on=switched.get(f"{SWITCHED}{each.name}", "on" if each.table.enabled else "off") == "on",
+            on=switched.get(f"{SWITCH_KEY_PREFIX}{each.name}", "on" if each.table.enabled else "off") == "on",
             origin=each.origin,
             source=each.source,
         )

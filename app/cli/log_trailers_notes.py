@@ -17,9 +17,9 @@ from app.cli.command_output import (
 from app.cli.json_documents import (
     BrokenEntryLine,
     CallerLine,
+    ChangedFileLine,
     DecisionLine,
     IgnoredLine,
-    MovedLine,
     NotesDocument,
     OriginLine,
     RecipeLine,
@@ -113,7 +113,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
     signed = _signed(verified.entries)
-    moved = [MovedLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
+    moved = [ChangedFileLine(path=path, proposal=last.proposal) for path, last in _moved(runtime, signed)]
     if arguments.json:
         print_json(
             VerifyDocument(
@@ -170,7 +170,7 @@ def _tell(
     differences: Sequence[str],
     unknown: Sequence[str],
     files: int,
-    moved: Sequence[MovedLine],
+    moved: Sequence[ChangedFileLine],
 ) -> None:
     for one in verified.broken:
         print_error(f"Entry {one.number} {one.why}.")

@@ -24,7 +24,7 @@ from app.runtime.model_connection import NotConnected, settings_with_picked_mode
 from app.runtime.open_session import OpenSession
 from app.runtime.shutdown import exit_on_signals
 from app.storage.storage_errors import StorageError
-from app.tools.base.contract import WANTED, Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionScope
 from app.ui.startup import OpenedWorkspace
 
 _COMMANDS = {
@@ -245,7 +245,9 @@ class PlainChat:
 
     def _describe(self, asked: Confirmation) -> None:
         where = "the workspace" if asked.folder in ("", ".") else asked.folder
-        self._terminal.print_lines(f"{WANTED[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:")
+        self._terminal.print_lines(
+            f"{PERMISSION_PURPOSES[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:"
+        )
         for line in asked.detail.split("\n"):
             self._terminal.print_lines(f"  {line}")
         for note in asked.notes:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from app.automation.check_follower import CheckFollower
     from app.automation.check_results import ProposalChecks
 
-AskAside = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
+AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
 """Asks the model about a place of a proposal, aside from the conversation; raises CommandError."""
 
 _HELP = {
@@ -111,7 +111,7 @@ class PlainReview:
         terminal: PlainTerminal,
         runtime: OpenWorkspace,
         service: Callable[[], DecisionService],
-        ask_aside: AskAside,
+        ask_aside: AskSideQuestion,
     ) -> None:
         self._terminal = terminal
         self._runtime = runtime

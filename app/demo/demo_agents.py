@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from app.demo.demo_conversation import WORDS
+from app.demo.demo_conversation import WORDING
 
 _STAGED = re.compile(r"\b(P\d+)(?: is staged|, which you staged)\b")
 
@@ -31,19 +31,19 @@ class DemoAgents:
         """
         self.have_proposed = True
         staged = {}
-        for agent in WORDS["agents"]:
+        for agent in WORDING["agents"]:
             call = {"tool_name": agent["tool"], "tool_input": agent["arguments"]}
             answer = self._finish(self._begin(agent, "PreToolUse", "1", call))
             staged[agent["title"]] = "".join(_STAGED.findall(answer)[:1])
         # Side by side: each has to load signoff.
-        ends = [self._begin(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDS["agents"]]
+        ends = [self._begin(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDING["agents"]]
         for end in ends:
             self._finish(end)
         return staged
 
     def read_decisions(self) -> dict[str, str]:
         """Return what each agent is told with its next prompt, by its title: only of those with decisions to hear."""
-        prompts = [(one["title"], self._begin(one, "UserPromptSubmit", "2", {})) for one in WORDS["agents"]]
+        prompts = [(one["title"], self._begin(one, "UserPromptSubmit", "2", {})) for one in WORDING["agents"]]
         answers = {title: self._finish(prompt) for title, prompt in prompts}
         return {
             title: json.loads(answer)["hookSpecificOutput"]["additionalContext"]

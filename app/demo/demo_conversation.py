@@ -13,11 +13,11 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
-WORDS: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
+WORDING: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 MODEL_ID = "signoff-demo"
-PATH = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@.-]*\w\.[A-Za-z]\w{0,9}\b|(?<![\w/])(?:[\w@.-]+/)+[\w@.-]+")
+PATH_PATTERN = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@.-]*\w\.[A-Za-z]\w{0,9}\b|(?<![\w/])(?:[\w@.-]+/)+[\w@.-]+")
 """Matches a file name: with a dot and a suffix, or with a slash."""
-MOST_LINES = 14
+MAX_QUOTED_LINES = 14
 """Most lines of a quotation."""
 
 
@@ -39,7 +39,7 @@ class DemoReply:
 
 def fenced_code(text: str, *, language: str = "") -> str:
     """Return the last lines of a text as a fenced code block that its content cannot close."""
-    shown = "\n".join(text.strip("\n").splitlines()[-MOST_LINES:])
+    shown = "\n".join(text.strip("\n").splitlines()[-MAX_QUOTED_LINES:])
     longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{shown}\n{fence}"
@@ -64,7 +64,7 @@ _VOID = re.compile(
     r"^\W*(?:Aborted|Not run|Refused|No result|The program ended|The user (?:has not|did not) answer)\b",
     re.IGNORECASE,
 )
-_NOTES = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDS["notes"].items()}
+_NOTES = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDING["notes"].items()}
 _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
 """What a client puts between a tool result and the user's words, for servers that insist: "(stopped here)"."""
 
@@ -269,7 +269,7 @@ def parse_listed_paths(result: str) -> list[str]:
     return [name for name in names if name and name[0] != "[" and not name.endswith((".", "/", ")"))]
 
 
-_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDS["intents"].items()}
+_KINDS = {kind: re.compile(pattern, re.IGNORECASE) for kind, pattern in WORDING["intents"].items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ class DemoIntent:
 
 def read_intent(text: str) -> DemoIntent:
     """Return the skill that a message asks for."""
-    paths = tuple(dict.fromkeys(PATH.findall(text)))
+    paths = tuple(dict.fromkeys(PATH_PATTERN.findall(text)))
     return DemoIntent(next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "other"), paths)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 from app.demo import editing_skills
 from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import (
-    MOST_LINES,
-    WORDS,
+    MAX_QUOTED_LINES,
+    WORDING,
     DemoReply,
     DemoTask,
     DemoTurn,
@@ -34,7 +34,7 @@ from app.demo.demo_conversation import (
 from app.demo.editing_skills import ask_for_another_way
 from app.text.plural import plural
 
-_WORDS: dict[str, str] = WORDS["aside"]
+_WORDS: dict[str, str] = WORDING["aside"]
 _FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"
 _ABOUT = re.compile(r"about proposal (?P<id>P\d+) \([^)]*\): (?P<summary>.*?)\. It is ", re.DOTALL)
 _HUNK = re.compile(rf"about hunk \d+ of \d+, in (?P<path>.+) from line \d+ on:{_FENCED}", re.DOTALL)
@@ -118,8 +118,8 @@ def explain_file(path: str, text: str) -> str:
     if nodes:
         rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
         parts.append(_table("what | line | what it says of itself", rows))
-    opening, suffix = "\n".join(text.splitlines()[:MOST_LINES]), PurePosixPath(path).suffix[1:]
-    parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDS['languages'].get(suffix, ''))}")
+    opening, suffix = "\n".join(text.splitlines()[:MAX_QUOTED_LINES]), PurePosixPath(path).suffix[1:]
+    parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDING['languages'].get(suffix, ''))}")
     if silent := format_code_list([node.name for node in nodes if not _docstring(node)]):
         parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
     return "\n\n".join(parts)
@@ -173,17 +173,17 @@ _OVERVIEW_FILES = 8
 
 def say_help(task: DemoTask) -> DemoReply:
     """Return a list of what the demo model can do, or a friendly word."""
-    return DemoReply(WORDS["welcome" if task.intent.kind == "thanks" else "help"])
+    return DemoReply(WORDING["welcome" if task.intent.kind == "thanks" else "help"])
 
 
 def ask_what_is_meant(task: DemoTask) -> DemoReply:
     """Ask which of several things a vague request means."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
-            f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDS['abilities']}"
+            f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDING['abilities']}"
         )
     what = f"`{task.intent.paths[0]}`" if task.intent.paths else "this"
-    question = PlannedCall("ask_user", {"question": WORDS["question"], "options": WORDS["options"]})
+    question = PlannedCall("ask_user", {"question": WORDING["question"], "options": WORDING["options"]})
     return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
 
 
@@ -275,7 +275,7 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
     if task.intent.kind == "summary":
         return DemoReply(_summarise(turns))
     if turn.images and not turn.steps and task.intent.kind != "fix":
-        return DemoReply(WORDS["no_eyes"].format(images=plural(turn.images, "image")))
+        return DemoReply(WORDING["no_eyes"].format(images=plural(turn.images, "image")))
     if turn.has_note("ask_first") and not turn.answers:
         return ask_for_another_way(task)
     if reply := _follow_up(task):
@@ -298,7 +298,7 @@ def _follow_up(task: DemoTask) -> DemoReply | None:
         files = _files(next((one for one in reversed(earlier) if one.staged_edits), turn))
         return DemoReply(f"{names} is in: {files or 'all I had planned'}.")
     if earlier[-1].staged_edits:
-        return DemoReply(f"I have proposed what I had in mind. {WORDS['how_to_decide']}")
+        return DemoReply(f"I have proposed what I had in mind. {WORDING['how_to_decide']}")
     last = earlier[-1].steps[-1:]
     if not last or last[0].calls or turn.has_note("interrupted"):
         return None
@@ -337,9 +337,9 @@ def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
     if current_task(turns).intent.kind == "agents":
-        return f"{told}\n\n{WORDS['with_agents']['waits']}"
+        return f"{told}\n\n{WORDING['with_agents']['waits']}"
     offers = agents is not None and not agents.have_proposed
-    return "\n\n".join([told, WORDS["how_to_decide"], *([WORDS["offer"]] if offers else [])])
+    return "\n\n".join([told, WORDING["how_to_decide"], *([WORDING["offer"]] if offers else [])])
 
 
 def _files(turn: DemoTurn) -> str:

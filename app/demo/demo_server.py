@@ -28,7 +28,7 @@ from uuid import uuid4
 
 from app.config.settings import CheckTable
 from app.demo.demo_agents import DemoAgents
-from app.demo.demo_conversation import MODEL_ID, WORDS, DemoReply, content_text
+from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
 from app.demo.demo_model import respond
 
 _CHARACTERS_PER_TOKEN = 4
@@ -231,7 +231,7 @@ def _record_history(folder: Path) -> None:
         return
     try:
         _git(git, folder, "", "init", "--quiet", "--initial-branch=main", "--template=")
-        for commit in WORDS["commits"]:
+        for commit in WORDING["commits"]:
             _git(git, folder, commit["date"], "add", "--", *commit["paths"])
             _git(git, folder, commit["date"], "commit", "--quiet", "--no-verify", f"--message={commit['message']}")
     except (subprocess.SubprocessError, OSError):

@@ -9,8 +9,8 @@ from typing import Any
 
 from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import (
-    PATH,
-    WORDS,
+    PATH_PATTERN,
+    WORDING,
     DemoReply,
     DemoTask,
     PlannedCall,
@@ -21,8 +21,8 @@ from app.demo.demo_conversation import (
 _CONSTANT = re.compile(r"^(?P<name>\w*LUNAR\w*) = timedelta\(hours=24(?P<rest>, minutes=50)?\)$", re.MULTILINE)
 _FLAT_STEP = re.compile(r"timedelta\(hours=(12|6)\)")
 _CAPITALS = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]\b")
-_WAYS: dict[str, dict[str, str]] = WORDS["fix"]
-_TEXT: dict[str, str] = WORDS["fix_text"]
+_WAYS: dict[str, dict[str, str]] = WORDING["fix"]
+_TEXT: dict[str, str] = WORDING["fix_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
     if capitals or "name" in asked:
         asked = asked - {"small"} | {"name"}
     ways = style.ways - {"small", "only"} - refused | asked - (set() if bug.test else {"test"})
-    files = [path for path in PATH.findall(words) if path.endswith(".py")]
+    files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
         return FixStyle(ways - {"small", "name"} | {"only"}, only=only) if only else FixStyle(ways - {"name"})
@@ -150,7 +150,7 @@ def _is_test(path: str) -> bool:
 def ask_for_another_way(task: DemoTask) -> DemoReply:
     """A question instead of one more proposal."""
     told = _cited(task, "Before I propose the next thing, I ask.").rstrip()
-    return DemoReply(told, [PlannedCall("ask_user", {"question": WORDS["another_way"]})])
+    return DemoReply(told, [PlannedCall("ask_user", {"question": WORDING["another_way"]})])
 
 
 def _cited(task: DemoTask, then: str) -> str:
@@ -211,7 +211,8 @@ def propose_fix(task: DemoTask) -> DemoReply:
     texts = task.findings.texts
     if (bug := find_bug(texts)) is None:
         return DemoReply(
-            f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. {WORDS['no_bug']}"
+            f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. "
+            f"{WORDING['no_bug']}"
         )
     for style in rank_fix_styles(task.feedback, bug):
         calls = [_edit_call(task, path, text, _SUMMARY) for path, text in apply_fix(texts, bug, style).items()]
@@ -225,7 +226,7 @@ def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
     if task.feedback and (apart := style.describe(bug)):
         return apart
     unused = f" `{bug.tides}` doesn't use it at all: it steps by a flat 12 and 6 hours." if bug.tides else ""
-    return f"{WORDS['diagnosis'].format(**asdict(bug))}{unused}"
+    return f"{WORDING['diagnosis'].format(**asdict(bug))}{unused}"
 
 
 def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
@@ -251,7 +252,7 @@ _READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tide
 
 def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
     """Have two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
-    words: dict[str, str] = WORDS["with_agents"]
+    words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
         return DemoReply(words["elsewhere"])
     if task.feedback:
@@ -277,7 +278,7 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
 
 def describe_reports(agents: DemoAgents | None) -> DemoReply:
     """Return what the other agents are told of the user's decisions."""
-    words: dict[str, str] = WORDS["with_agents"]
+    words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
         return DemoReply(words["elsewhere"])
     parts = [

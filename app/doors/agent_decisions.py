@@ -21,7 +21,7 @@ from app.storage.database import Database
 from app.storage.seen_lines_store import SeenLinesStore
 from app.text.plural import plural
 
-PATIENCE = 2.0
+RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""
 _WAITS_FOR_THE_USER = ("pending", "partly_approved")
 _FOREVER = 365 * 86_400.0
@@ -109,7 +109,7 @@ def wait_for_decision(
             now = read_decision_status(database, workspace, proposal, reported)
             until = end
             if now.is_decided:
-                patient_until = patient_until or time.monotonic() + PATIENCE
+                patient_until = patient_until or time.monotonic() + RECORD_WAIT_SECONDS
                 until = min(end, patient_until)
             if (
                 (now.is_decided and now.is_recorded)

@@ -64,7 +64,7 @@ def _command(name: str, title: str, help: str, argument: str = "") -> Action:  #
     return Action(f"app.{name}", title, "", f"app.command('{name}')", "app", help, command=name, argument=argument)
 
 
-IN_REVIEW: tuple[Action, ...] = (
+REVIEW_ACTIONS: tuple[Action, ...] = (
     _action("review.approve", "Approve", "y", "Write the chosen hunks to disk.", footer=1),
     _action(
         "review.approve_and_continue",
@@ -187,7 +187,7 @@ IN_REVIEW: tuple[Action, ...] = (
 )
 
 
-IN_DIFF: tuple[Action, ...] = (
+DIFF_ACTIONS: tuple[Action, ...] = (
     _action("diff.down", "Down", "j,down", "Next line.", handler="cursor_down", moves=True),
     _action("diff.up", "Up", "k,up", "Previous line.", handler="cursor_up", moves=True),
     _action("diff.page_down", "Page down", "pagedown,ctrl+d", "Next page.", moves=True),
@@ -256,7 +256,7 @@ IN_DIFF: tuple[Action, ...] = (
 )
 
 
-IN_CHAT: tuple[Action, ...] = (
+CHAT_ACTIONS: tuple[Action, ...] = (
     _action("chat.up", "Up", "up,k", "Go to the entry above.", handler="cursor_up"),
     _action("chat.down", "Down", "down,j", "Go to the entry below.", handler="cursor_down"),
     _action("chat.open", "Open", "enter", "Unfold the entry; a card leads to the review.", footer=1),
@@ -286,7 +286,7 @@ IN_CHAT: tuple[Action, ...] = (
 )
 
 
-EVERYWHERE: tuple[Action, ...] = (
+APP_ACTIONS: tuple[Action, ...] = (
     _action("app.palette", "Palette", "ctrl+p", "Find any command by name.", handler="app.command_palette", footer=3),
     _action("app.interrupt", "Interrupt", "escape", "Stop the model at once.", handler="app.interrupt"),
     _action("app.focus_chat", "Chat", "f2", "Go to the chat.", handler="app.focus_chat", priority=True, footer=4),
@@ -422,7 +422,7 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
 
 __all__ = ["ACTIONS", "Action", "Scope", "actions_in_scope", "make_bindings"]
 
-ACTIONS: tuple[Action, ...] = (*EVERYWHERE, *IN_REVIEW, *IN_DIFF, *IN_CHAT)
+ACTIONS: tuple[Action, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
 """Every action, in the order in which help lists them."""
 
 

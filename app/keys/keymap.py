@@ -29,7 +29,7 @@ _SENT_BY_CONTROL = {0: "space", 8: "backspace", 9: "tab", 10: "enter", 13: "ente
 _CONTROL_SIGNS = {"2": 0, "3": 27, "8": 127, "?": 127}
 """What Ctrl makes of these, in xterm and its like; of a letter or sign from @ on it keeps the five lowest bits."""
 
-DECISIONS = frozenset(
+DECISION_ACTION_IDS = frozenset(
     {
         "review.approve",
         "review.approve_and_continue",
@@ -151,7 +151,7 @@ def _check_key(action_id: str, key: str) -> None:
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key; {min(unknown)!r} is no {', '.join(_MODIFIERS)}.")
     if name not in named and not _character(name):
         raise KeymapError(f"keys: {action_id}: {key!r} is not a key.")
-    if action_id in DECISIONS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:
+    if action_id in DECISION_ACTION_IDS and (pressed := _told_apart(key)) in _NOT_FOR_DECISIONS:
         same = "" if pressed == key else f" a terminal cannot tell it from {key_name(pressed)}, and"
         raise KeymapError(
             f"keys: {action_id} cannot be on {key!r}:{same} what is pressed without looking never decides."

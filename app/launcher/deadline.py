@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 
-SECONDS = 30
+DEFAULT_SECONDS = 30
 """Seconds that the hook may take, `--wait` apart, unless `--limit` says otherwise."""
 _EXIT_DENIED = 2
 _HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
@@ -69,7 +69,7 @@ def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Agen
     Returns:
         The exit code: 0 if the agent may go on as the answer says, 2 if the call is denied.
     """
-    limit = max(1, _number(arguments, "--limit", SECONDS))
+    limit = max(1, _number(arguments, "--limit", DEFAULT_SECONDS))
     began = time.monotonic()
     try:
         signal.signal(signal.SIGALRM, _raise_deadline_exceeded)

@@ -109,7 +109,7 @@ class WriteAccess(StrEnum):
     """It runs elsewhere and has no files of ours."""
 
 
-REACH_WORDS = {
+WRITE_ACCESS_TEXTS = {
     WriteAccess.LAYER: "What it changes in your files will wait as a proposal.",
     WriteAccess.READ_ONLY: "This server can read your files, and can't write to them.",
     WriteAccess.DIRECT: "This server can write to your files directly, without review.",
@@ -129,9 +129,9 @@ async def find_write_access(definition: ServerDefinition, sandbox: Sandbox) -> W
     return WriteAccess.READ_ONLY if landlock_version() else WriteAccess.DIRECT
 
 
-LARGEST = 16 * 1024 * 1024
+MAX_FILE_BYTES = 16 * 1024 * 1024
 """Bytes of such a file: Claude Code keeps much else in its own."""
-IN_WORKSPACE = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
+WORKSPACE_SERVER_FILES = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
 """Files of a workspace, which count once the user has trusted them."""
 
 _HOMES = (
@@ -143,7 +143,7 @@ _HOMES = (
 
 _LONGEST_NAME = 64
 
-Tables = Iterator[tuple[str, Any]]
+NamedTables = Iterator[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedSer
 
 
 def read_workspace_servers(name: str, content: bytes) -> ImportedServers:
-    """Return the servers in one of `IN_WORKSPACE`."""
+    """Return the servers in one of `WORKSPACE_SERVER_FILES`."""
     found = _parsed(name, content, _reader(name))
     return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
@@ -179,9 +179,9 @@ def merge_servers(found: list[ImportedServers]) -> ImportedServers:
     return ImportedServers(definitions, tuple(line for one in found for line in one.problems))
 
 
-def _read(path: Path, source: str, tables: Callable[[bytes], Tables]) -> ImportedServers:
+def _read(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
     try:
-        content, _ = read_file(os.path.realpath(path), LARGEST)
+        content, _ = read_file(os.path.realpath(path), MAX_FILE_BYTES)
     except FileNotFoundError:
         return ImportedServers()
     except OSError as error:
@@ -189,7 +189,7 @@ def _read(path: Path, source: str, tables: Callable[[bytes], Tables]) -> Importe
     return _parsed(source, content, tables)
 
 
-def _parsed(source: str, content: bytes, tables: Callable[[bytes], Tables]) -> ImportedServers:
+def _parsed(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
     definitions, problems = [], []
     try:
         for name, values in tables(content):
@@ -202,16 +202,16 @@ def _parsed(source: str, content: bytes, tables: Callable[[bytes], Tables]) -> I
     return ImportedServers(tuple(definitions), tuple(problems))
 
 
-def _reader(name: str) -> Callable[[bytes], Tables]:
+def _reader(name: str) -> Callable[[bytes], NamedTables]:
     if name.endswith(".toml"):
         return lambda content: iter(parse_toml(content).get("mcp_servers", {}).items())
     return lambda content: iter((json.loads(content).get("mcpServers") or {}).items())
 
 
-def _of_claude(root: str) -> Callable[[bytes], Tables]:
+def _of_claude(root: str) -> Callable[[bytes], NamedTables]:
     """Read Claude Code's tables; those of this project win over others of the same name."""
 
-    def tables(content: bytes) -> Tables:
+    def tables(content: bytes) -> NamedTables:
         values = json.loads(content)
         yield from (((values.get("projects") or {}).get(root) or {}).get("mcpServers") or {}).items()
         yield from (values.get("mcpServers") or {}).items()
@@ -253,7 +253,7 @@ def _definition(name: str, values: Any, source: str) -> ServerDefinition:
     return ServerDefinition(name, table, source)
 
 
-OWN = "signoff's configuration"
+OWN_CONFIGURATION = "signoff's configuration"
 _HARMLESS = frozenset({"enabled", "timeout", "start_timeout"})
 """What a table of the user's changes of a server of a workspace's: nothing that it sends, nor how far it writes."""
 
@@ -308,7 +308,7 @@ def find_servers(
 
 
 def _own(name: str, table: ServerTable, *, theirs: bool) -> ServerDefinition:
-    return ServerDefinition(name, table, trust.FILE_NAME if theirs else OWN, of_workspace=theirs)
+    return ServerDefinition(name, table, trust.FILE_NAME if theirs else OWN_CONFIGURATION, of_workspace=theirs)
 
 
 def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
@@ -335,7 +335,7 @@ class ServerFile:
 def find_server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
     """Return the workspace's files that name servers; unreadable ones are left out. Blocks."""
     files = []
-    for name in IN_WORKSPACE:
+    for name in WORKSPACE_SERVER_FILES:
         with suppress(OSError, WorkspaceError):
             content = trust.read_workspace_configuration(workspace, name)
             found = read_workspace_servers(name, content) if content else ImportedServers()

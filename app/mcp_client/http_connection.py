@@ -20,10 +20,10 @@ from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.response.sse import EventDecoder
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
-    LONGEST_MESSAGE,
+    MAX_SERVER_MESSAGE_BYTES,
     Connection,
     ConnectionLost,
-    Notified,
+    HandleNotification,
     SessionEnded,
     SignInNeeded,
     parse_message,
@@ -43,7 +43,7 @@ _IN_BASE64 = "=?base64?"
 _SESSION = re.compile(r"[\x21-\x7e]{1,4096}")
 """What the protocol lets the id of a session be."""
 
-Authorise = Callable[[], Awaitable[Mapping[str, str]]]
+AuthorizationHeaders = Callable[[], Awaitable[Mapping[str, str]]]
 """Gives the headers by which the user is known."""
 
 
@@ -72,7 +72,12 @@ class HttpConnection(Connection):
     """
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], root: Path, notified: Notified, authorise: Authorise
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        root: Path,
+        notified: HandleNotification,
+        authorise: AuthorizationHeaders,
     ) -> None:
         super().__init__(root, notified)
         if not _is_address(url):
@@ -137,7 +142,7 @@ class HttpConnection(Connection):
                 if _kind(response).startswith(_EVENTS):
                     await self._events(response, answer)
                 else:
-                    await self._whole(await _body(response, LONGEST_MESSAGE))
+                    await self._whole(await _body(response, MAX_SERVER_MESSAGE_BYTES))
 
     @contextlib.asynccontextmanager
     async def _opened(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:

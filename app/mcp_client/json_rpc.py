@@ -7,23 +7,23 @@ import json
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of one message: three of the largest file that signoff takes."""
-MOST_AT_ONCE = 1_000
+MAX_BATCH_MESSAGES = 1_000
 """Messages in one array, as 2025-03-26 had it."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022
 
-Id = str | int
+RequestId = str | int
 Message = dict[str, Any]
 
 
 class RpcError(Exception):
     """An invalid message, which is answered with an error; the text says what would be right."""
 
-    def __init__(self, code: int, text: str, *, id: Id | None = None, data: object = None) -> None:  # noqa: A002
+    def __init__(self, code: int, text: str, *, id: RequestId | None = None, data: object = None) -> None:  # noqa: A002
         super().__init__(text)
         self.code = code
         self.id = id
@@ -43,7 +43,7 @@ class RpcRequest:
 
     method: str
     params: Message
-    id: Id | None = None
+    id: RequestId | None = None
 
     @property
     def meta(self) -> Message:
@@ -56,7 +56,7 @@ def parse_messages(line: bytes | None) -> Any:
     """Return the object or list of objects in a line; raises RpcError."""
     if line is None:
         raise RpcError(
-            INVALID_REQUEST, f"The message is longer than {LONGEST_LINE // 1024**2} MB; send less at once."
+            INVALID_REQUEST, f"The message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB; send less at once."
         )
     try:
         return json.loads(line.decode("utf-8"), parse_constant=_no_number)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from app.mcp_client.json_rpc import (
+    MAX_BATCH_MESSAGES,
     METHOD_NOT_FOUND,
-    MOST_AT_ONCE,
     Message,
     RpcError,
     RpcRequest,
@@ -23,16 +23,16 @@ from app.mcp_client.json_rpc import (
     read_request,
 )
 
-LONGEST_MESSAGE = 16 * 1024 * 1024
+MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
 """Bytes of one message."""
-MOST_UNASKED = 4 * 1024 * 1024
+MAX_UNREQUESTED_BYTES = 4 * 1024 * 1024
 """Bytes of messages that nobody asked for, until something is answered."""
 _SHORTEST = 64
 """Bytes that a message counts for at least: what takes time is to look at it, however short it is."""
 _LONG = 256 * 1024
 """Bytes from which on a message is parsed on a thread."""
 
-Notified = Callable[[str, Message], None]
+HandleNotification = Callable[[str, Message], None]
 """Takes the method and the parameters of a notification."""
 
 
@@ -80,7 +80,7 @@ class Connection(ABC):
         root: The workspace, which the server may ask for.
     """
 
-    def __init__(self, root: Path, notified: Notified) -> None:
+    def __init__(self, root: Path, notified: HandleNotification) -> None:
         self._root = root
         self._notified = notified
         self._ids = itertools.count(1)
@@ -132,13 +132,13 @@ class Connection(ABC):
     def _take(self, message: object, size: int) -> list[Message]:
         """Handle a received message; return the messages to send. Raises ConnectionLost for a flood."""
         messages = message if isinstance(message, list) else [message]
-        if len(messages) > MOST_AT_ONCE:
-            raise ConnectionLost(f"it sent more than {MOST_AT_ONCE:,} messages at once")
+        if len(messages) > MAX_BATCH_MESSAGES:
+            raise ConnectionLost(f"it sent more than {MAX_BATCH_MESSAGES:,} messages at once")
         unasked = [each for each in messages if not self._is_awaited(each)]
         if unasked or not messages:
             self._unasked += max(size, _SHORTEST)
-            if self._unasked > MOST_UNASKED:
-                raise ConnectionLost(f"it sent more than {MOST_UNASKED // 1024**2} MB that nobody asked for")
+            if self._unasked > MAX_UNREQUESTED_BYTES:
+                raise ConnectionLost(f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB that nobody asked for")
         return [answer for each in unasked for answer in self._hear(each)]
 
     def _is_awaited(self, message: object) -> bool:

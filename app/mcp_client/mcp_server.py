@@ -23,14 +23,14 @@ from app.mcp_client.mcp_connection import (
 from app.mcp_client.server_program import RunningProgram, start_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ServerLog, ToolDefinition, ToolListing
-from app.sandbox.captured_changes import Pending
+from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import Unavailable
 
 if TYPE_CHECKING:
-    from app.mcp_client.oauth import Confirm, OAuthSession, Show
+    from app.mcp_client.oauth import ConfirmOrigins, OAuthSession, ShowSignIn
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
 """The version that is asked for with a greeting, and the one for servers that know none any more."""
@@ -198,7 +198,7 @@ class McpServer:
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
-    async def prepare_call(self, pending: Pending) -> list[str]:
+    async def prepare_call(self, pending: PendingFiles) -> list[str]:
         """Have it ready, with these changes over the workspace.
 
         Returns:
@@ -372,7 +372,7 @@ class McpServer:
             self._signed_in = OAuthSession(table.url, self._tokens, table.client_id)
         return self._signed_in
 
-    async def sign_in(self, show: "Show", confirm: "Confirm | None" = None) -> None:
+    async def sign_in(self, show: "ShowSignIn", confirm: "ConfirmOrigins | None" = None) -> None:
         """Sign the user in, then start it.
 
         Args:

@@ -23,9 +23,9 @@ from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError,
 from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
-UNKNOWN_WINDOW = 32_000
+DEFAULT_CONTEXT_TOKENS = 32_000
 """Tokens that a model is taken to have room for where nothing says so."""
-SHARE = 10
+CONTEXT_SHARE_DIVISOR = 10
 """Definitions may take one part of so many of the context."""
 _MOST = 8
 """Tools that one search gives."""
@@ -34,7 +34,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 def do_tools_fit_context(tools: Sequence[Tool], window: int | None) -> bool:
     """Return whether the descriptions of all these tools fit in a model's context window."""
-    room = (window or UNKNOWN_WINDOW) * CHARACTERS_PER_TOKEN // SHARE
+    room = (window or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
     for tool in tools:
         room -= len(json.dumps(make_tool_schema(tool)))
         if room < 0:
@@ -152,9 +152,9 @@ def _stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 3 else word
 
 
-SWITCHED = "server:"
+SWITCH_KEY_PREFIX = "server:"
 """Key under which the store keeps that a server was switched on or off."""
-REMEMBERED = "server tools:"
+TOOL_LIST_KEY_PREFIX = "server tools:"
 """Key under which the store keeps which tools a server offered when it ran last."""
 _MOST_REMEMBERED = 512 * 1024
 """Characters of that; of a server that offers more, nothing is kept."""
@@ -222,8 +222,8 @@ class McpServers(ToolSource):
 
     async def _know(self, definitions: Sequence[ServerDefinition]) -> None:
         around = self._around
-        kept = await asyncio.to_thread(around.store.settings, SWITCHED)
-        self._switched = {key.removeprefix(SWITCHED): value == "on" for key, value in kept.items()}
+        kept = await asyncio.to_thread(around.store.settings, SWITCH_KEY_PREFIX)
+        self._switched = {key.removeprefix(SWITCH_KEY_PREFIX): value == "on" for key, value in kept.items()}
         wanted = {each.name: each for each in definitions}
         gone = [each for each in self.servers if wanted.get(each.name) != each.definition]
         await asyncio.gather(*(each.stop() for each in gone))
@@ -252,11 +252,11 @@ class McpServers(ToolSource):
     def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
         """Return the tools that servers offered in their last run, by server; blocks. Unreadable ones are left
         out."""
-        kept = self._around.store.settings(REMEMBERED)
+        kept = self._around.store.settings(TOOL_LIST_KEY_PREFIX)
         found = {}
         for each in definitions:
             with suppress(ValueError, LookupError, TypeError, RecursionError):
-                entry = json.loads(kept[f"{REMEMBERED}{each.name}"])
+                entry = json.loads(kept[f"{TOOL_LIST_KEY_PREFIX}{each.name}"])
                 if entry["server"] == each.fingerprint:
                     found[each.name] = tuple(read_tools(each.name, entry["tools"])[0])
         return found
@@ -277,7 +277,7 @@ class McpServers(ToolSource):
         with suppress(StorageError):
             # Without it the next start is waited for, which is no reason to fail.
             self._around.store.set_setting(
-                f"{REMEMBERED}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
+                f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
             )
 
     def is_switched_on(self, server: McpServer) -> bool:
@@ -288,7 +288,7 @@ class McpServers(ToolSource):
         """Start or stop a server, and remember that; raises StorageError."""
         async with self._switching:
             kept = "on" if on else "off"
-            await asyncio.to_thread(self._around.store.set_setting, f"{SWITCHED}{server.name}", kept)
+            await asyncio.to_thread(self._around.store.set_setting, f"{SWITCH_KEY_PREFIX}{server.name}", kept)
             self._switched[server.name] = on
             if on:
                 server.start_in_background()

@@ -113,15 +113,15 @@ class OAuthCallback:
             writer.close()
 
 
-Show = Callable[[SignInRequest], Awaitable[None]]
+ShowSignIn = Callable[[SignInRequest], Awaitable[None]]
 """Invites the user to sign in, and returns at once."""
-Roles = Mapping[str, str]
+OriginsByRole = Mapping[str, str]
 """The origin of each address that takes part in a sign-in, by what it is for."""
-Confirm = Callable[[Roles], Awaitable[bool]]
+ConfirmOrigins = Callable[[OriginsByRole], Awaitable[bool]]
 """Asks the user whether to sign in though the addresses have different origins."""
-LARGEST = 256 * 1024
+MAX_RESPONSE_BYTES = 256 * 1024
 """Bytes of what is read here, each time."""
-PATIENCE = 300.0
+SIGN_IN_SECONDS = 300.0
 """Seconds that the user has for it."""
 _SECONDS = 20.0
 _LONGEST_WORDS = 500
@@ -153,7 +153,7 @@ class _Place:
     names_itself: bool
     """Its answers say whose they are, by RFC 9207."""
 
-    def roles(self, server: str, *, registers: bool) -> Roles:
+    def roles(self, server: str, *, registers: bool) -> OriginsByRole:
         """Return the purpose of each origin.
 
         Args:
@@ -182,7 +182,7 @@ class OAuthSignIn:
         self._client = client
         self._client_id = client_id
 
-    async def begin(self, challenge: str, show: Show, confirm: Confirm | None) -> OAuthToken:
+    async def begin(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> OAuthToken:
         """Sign the user in.
 
         Args:
@@ -212,7 +212,7 @@ class OAuthSignIn:
                 SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept_pasted_address)
             )
             try:
-                answer = await way.wait(PATIENCE)
+                answer = await way.wait(SIGN_IN_SECONDS)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
         answering = answer.get("iss", "" if place.names_itself else place.issuer)
@@ -288,7 +288,7 @@ class OAuthSignIn:
                 return found
         return {}
 
-    async def _agreed(self, place: _Place, confirm: Confirm | None) -> None:
+    async def _agreed(self, place: _Place, confirm: ConfirmOrigins | None) -> None:
         """Return if all addresses are of one origin or the user agrees to them; raises SignInFailed."""
         roles = place.roles(self._url, registers=not self._client_id)
         if len(set(roles.values())) == 1:
@@ -355,7 +355,7 @@ class OAuthSignIn:
             ):
                 async for piece in response.aiter_raw():
                     body += piece
-                    if len(body) > LARGEST:
+                    if len(body) > MAX_RESPONSE_BYTES:
                         raise SignInFailed(f"{host} answers without end")
                 status = response.status_code
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
@@ -446,7 +446,7 @@ class OAuthSession:
                 return True
             return token is not None and await self._renewed(token) is not None
 
-    async def sign_in(self, challenge: str, show: Show, confirm: Confirm | None) -> None:
+    async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> None:
         """Sign the user in, as `OAuthSignIn.begin`; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=load_certificates()) as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)

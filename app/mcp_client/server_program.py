@@ -13,18 +13,24 @@ from pathlib import Path
 from app.config.config_tables import ServerTable
 from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
-from app.mcp_client.mcp_connection import LONGEST_MESSAGE, Connection, ConnectionLost, Notified, parse_message
-from app.sandbox.captured_changes import Pending
+from app.mcp_client.mcp_connection import (
+    MAX_SERVER_MESSAGE_BYTES,
+    Connection,
+    ConnectionLost,
+    HandleNotification,
+    parse_message,
+)
+from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import hide_memory
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import files_in_command
 from app.sandbox.overlay_layer import PersistentOverlay
-from app.sandbox.process import MARKER, StartFailed, run_shielded
+from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 
 _CHUNK = 64 * 1024
-MOST_UNREAD = 32 * 1024 * 1024
+MAX_UNREAD_BYTES = 32 * 1024 * 1024
 """Bytes that it has not read yet."""
 _ENDING = 5.0
 """Seconds in which a program ends that has closed its output."""
@@ -36,7 +42,7 @@ class StdioConnection(Connection):
     """Connection to a program by its standard streams."""
 
     def __init__(
-        self, process: PersistentProcess, root: Path, notified: Notified, log: Callable[[bytes], None]
+        self, process: PersistentProcess, root: Path, notified: HandleNotification, log: Callable[[bytes], None]
     ) -> None:
         """Listen to it; `log` takes what it prints that is no message."""
         super().__init__(root, notified)
@@ -63,7 +69,7 @@ class StdioConnection(Connection):
             # It may still run, and would be waited for.
             raise ConnectionLost(self.why)
         pipe = self._process.stdin
-        if pipe.transport.get_write_buffer_size() > MOST_UNREAD:
+        if pipe.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             raise ConnectionLost("it reads nothing of what it is told")
         pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
@@ -103,8 +109,8 @@ class StdioConnection(Connection):
                 del buffer[: end + 1]
                 looked = 0
                 yield line
-            if len(buffer) > LONGEST_MESSAGE:
-                raise ConnectionLost(f"it sent a line of more than {LONGEST_MESSAGE // 1024**2} MB")
+            if len(buffer) > MAX_SERVER_MESSAGE_BYTES:
+                raise ConnectionLost(f"it sent a line of more than {MAX_SERVER_MESSAGE_BYTES // 1024**2} MB")
             # However fast it writes, others have their turn.
             await asyncio.sleep(0)
 
@@ -140,7 +146,7 @@ class RunningProgram:
     layer: PersistentOverlay | None
     _stack: AsyncExitStack
 
-    async def replace_overlay(self, pending: Pending) -> list[str]:
+    async def replace_overlay(self, pending: PendingFiles) -> list[str]:
         """Show it the workspace as it is now with these changes over it.
 
         Returns:
@@ -178,7 +184,7 @@ async def start_program(
     root: Path,
     environment: Mapping[str, str],
     *,
-    notified: Notified,
+    notified: HandleNotification,
     log: Callable[[bytes], None],
 ) -> RunningProgram:
     """Start a server.
@@ -209,7 +215,7 @@ async def start_program(
                 )
             else:
                 variables = add_git_settings(command_environment(environment, "", sandbox.permissions.variables))
-            variables = {**variables, **table.env, MARKER: uuid.uuid4().hex}
+            variables = {**variables, **table.env, MARKER_VARIABLE: uuid.uuid4().hex}
             process = await start_persistent(
                 steps, program, folder=folder, environment=variables, limits=sandbox.limits
             )

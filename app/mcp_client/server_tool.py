@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quote_names
-from app.mcp_client.configured_servers import REACH_WORDS, WriteAccess
+from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
 from app.mcp_client.mcp_server import McpServer, ServerState
@@ -240,7 +240,7 @@ class ServerTool(Tool):
 
     def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> Confirmation:
         server, offer = self.server, self.offer
-        notes = [REACH_WORDS[reach]]
+        notes = [WRITE_ACCESS_TEXTS[reach]]
         if reach is WriteAccess.LAYER and planning:
             notes = ["Plan mode: what it changes in the workspace is thrown away."]
         if offer.says_read_only:

@@ -16,9 +16,9 @@ from app.mcp_client.mcp_connection import Connection, ConnectionLost, ServerErro
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_text import PlainTextDecoder
 
-MOST_TOOLS = 1000
+MAX_TOOLS = 1000
 """Of one server."""
-LONGEST_NAME = 64
+MAX_NAME_CHARACTERS = 64
 """Characters that endpoints take; they take letters, digits, `_` and `-`."""
 _LONGEST_DESCRIPTION = 4_000
 _LARGEST_SCHEMA = 64 * 1024
@@ -60,7 +60,7 @@ def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], li
     offers: list[ToolDefinition] = []
     problems = []
     taken: set[str] = set()
-    for entry in listed[:MOST_TOOLS]:
+    for entry in listed[:MAX_TOOLS]:
         try:
             offer = _offer(server, entry, taken)
         except InvalidToolDefinition as why:
@@ -68,8 +68,8 @@ def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], li
         else:
             taken.add(offer.name)
             offers.append(offer)
-    if len(listed) > MOST_TOOLS:
-        problems.append(f"{len(listed) - MOST_TOOLS:,} more tools are left out.")
+    if len(listed) > MAX_TOOLS:
+        problems.append(f"{len(listed) - MAX_TOOLS:,} more tools are left out.")
     return offers, problems
 
 
@@ -121,10 +121,10 @@ def tool_wire_name(server: str, tool: str) -> str:
     whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
     # The first `__` is to part the two, or a tool of one server could have the name of one of another.
     parts = server.strip("_") == server and "__" not in server
-    if parts and len(whole) <= LONGEST_NAME and not _FOREIGN.search(server + tool):
+    if parts and len(whole) <= MAX_NAME_CHARACTERS and not _FOREIGN.search(server + tool):
         return whole
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"{whole[: LONGEST_NAME - 7]}_{digest}"
+    return f"{whole[: MAX_NAME_CHARACTERS - 7]}_{digest}"
 
 
 def _text(text: Any, longest: int, *, keep: str = "\n\t") -> str:
@@ -217,8 +217,8 @@ class _Plain:
             raise InvalidToolDefinition(f"the schema of its arguments has more than {_LARGEST_SCHEMA // 1024} kB.")
 
 
-MOST_LINES = 400
-LONGEST = 500
+MAX_LOG_LINES = 400
+MAX_LOG_LINE_CHARACTERS = 500
 """Characters of one line."""
 _LONGEST_NOTE = 4_000
 """Characters of a line of signoff's own, which may hold what a server says of an error."""
@@ -228,7 +228,7 @@ class ServerLog:
     """Recent output of one server."""
 
     def __init__(self) -> None:
-        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
         self._plain = PlainTextDecoder()
         self._begun = ""
 
@@ -240,10 +240,10 @@ class ServerLog:
     def add_output(self, data: bytes) -> None:
         """Add output of the server."""
         *whole, rest = (self._begun + self._plain.feed(data)).split("\n")
-        self._begun = strip_unsafe(rest[:LONGEST], keep="\t")
+        self._begun = strip_unsafe(rest[:MAX_LOG_LINE_CHARACTERS], keep="\t")
         # Of a flood only the end is looked at.
-        for line in whole[-MOST_LINES:]:
-            self._lines.append(strip_unsafe(line[:LONGEST], keep="\t").rstrip())
+        for line in whole[-MAX_LOG_LINES:]:
+            self._lines.append(strip_unsafe(line[:MAX_LOG_LINE_CHARACTERS], keep="\t").rstrip())
 
     def add_note(self, text: str) -> None:
         """Add a line of signoff's own, with the time."""
@@ -309,7 +309,7 @@ class ToolListing:
             tools = page.get("tools")
             listed += tools if isinstance(tools, list) else []
             cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or len(listed) > MOST_TOOLS:
+            if not isinstance(cursor, str) or len(listed) > MAX_TOOLS:
                 break
         found, problems = await asyncio.to_thread(read_tools, self._server, listed)
         for line in problems:

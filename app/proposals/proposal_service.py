@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from app.proposals.stack.draft import Draft
     from app.proposals.stack.hunk_splitting import HunkPart, SelectedLines
     from app.proposals.values.record_entries import RecordingStore
-    from app.sandbox.captured_changes import PathChange, Pending
+    from app.sandbox.captured_changes import PathChange, PendingFiles
 
 
 class ProposalService:
@@ -123,7 +123,7 @@ class ProposalService:
         contents, disk = Contents(self._store), self._reader
         return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
-    def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "Pending":
+    def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "PendingFiles":
         """Return the overlay in which only these hunks of a waiting proposal are applied.
 
         Args:
@@ -135,7 +135,7 @@ class ProposalService:
         proposal = self._proposals.get_pending(proposal_id)
         return overlay_with_hunks(self._store, Contents(self._store), self._reader, proposal, chosen)
 
-    def overlay_below(self, proposal_id: str) -> "Pending":
+    def overlay_below(self, proposal_id: str) -> "PendingFiles":
         """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
         from app.proposals.overlay.overlay import pending_files
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.prompts.skills import Skills
     from app.proposals.proposal_service import ProposalService
     from app.proposals.values.models import Proposal
-    from app.sandbox.captured_changes import PathChange, Pending
+    from app.sandbox.captured_changes import PathChange, PendingFiles
     from app.sandbox.confinement import CommandPermissions
     from app.sandbox.sandbox import Sandbox
     from app.storage.captured_edit_store import CapturedEdits
@@ -294,14 +294,14 @@ class OpenWorkspace:
     def _command_permissions(self) -> "CommandPermissions":
         from app.config.settings import ConfigError
         from app.sandbox.confinement import CommandPermissions
-        from app.sandbox.outside_access import SERVICES
+        from app.sandbox.outside_access import SOCKET_SERVICES
 
         settings = self.settings
         for name in settings.command_sockets:
-            if name not in SERVICES and not name.startswith(("/", "~/")):
+            if name not in SOCKET_SERVICES and not name.startswith(("/", "~/")):
                 raise ConfigError(
                     f"command_sockets: there is no service {name!r}; write the path of its socket, or one of "
-                    f"{', '.join(SERVICES)}."
+                    f"{', '.join(SOCKET_SERVICES)}."
                 )
         return CommandPermissions(settings.command_writable, settings.command_sockets, settings.command_environment)
 
@@ -315,7 +315,7 @@ class OpenWorkspace:
                 self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
             return self._checks
 
-    def tree_id(self, pending: "Pending") -> str:
+    def tree_id(self, pending: "PendingFiles") -> str:
         """Return the id of the workspace's tree under pending changes; for any thread. Raises OSError."""
         from app.automation.workspace_tree import WorkspaceTrees
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from app.sandbox.run_folders import remove_tree
 
-MOST_BYTES = 8 * 1024**3
+MAX_LAYER_BYTES = 8 * 1024**3
 """Bytes of a kept layer above which the next command starts with an empty one."""
-MOST_DAYS = 14
+MAX_LAYER_DAYS = 14
 """Days after which a kept layer is emptied."""
 _MEASURED_AGAIN = 600.0
 """Seconds between two measurements of a layer, each of which walks through all of it."""
@@ -42,7 +42,7 @@ class ToolCache:
     """The folders in it with downloads and builds: the others may hold settings and programs."""
 
 
-CACHES = (
+_TOOL_CACHES = (
     ToolCache("XDG_CACHE_HOME", "~/.cache"),
     ToolCache("UV_CACHE_DIR", "~/.cache/uv"),
     ToolCache("PIP_CACHE_DIR", "~/.cache/pip"),
@@ -73,7 +73,7 @@ CACHES = (
 def cache_folders(environment: Mapping[str, str]) -> list[Path]:
     """Return the resolved paths of the user's caches that exist, without those inside another one."""
     found = set()
-    for cache in CACHES:
+    for cache in _TOOL_CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
         for each in cache.inner:
             # Not by Path.is_dir(), which raises where this user can't enter a folder above.
@@ -92,7 +92,7 @@ def cache_variables(made: str, environment: Mapping[str, str], layered: Collecti
         layered: The caches with a layer.
     """
     moved = {}
-    for cache in CACHES:
+    for cache in _TOOL_CACHES:
         if not cache.variable:
             continue
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
@@ -188,13 +188,13 @@ def _is_outdated(folder: Path) -> bool:
     """Return whether a layer is too old, too large, or from before a restart of the machine."""
     try:
         boot = folder / _BOOT
-        if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MOST_DAYS * 86_400:
+        if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MAX_LAYER_DAYS * 86_400:
             return True
         measured = folder / _MEASURED
         if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURED_AGAIN:
             return False
         measured.touch()
-        return _disk_usage(folder) > MOST_BYTES
+        return _disk_usage(folder) > MAX_LAYER_BYTES
     except OSError:
         return True
 

@@ -25,7 +25,7 @@ class FileOrLink:
         return stat.S_ISLNK(self.mode)
 
 
-Pending = Mapping[str, FileOrLink | None]
+PendingFiles = Mapping[str, FileOrLink | None]
 """Pending changes by workspace path: the new content, or None where the path is removed."""
 
 
@@ -84,13 +84,13 @@ class IgnoredPath:
         return ", ".join(filter(None, (self.path, written, removed)))
 
 
-WRITTEN = "also written, ignored by git"
+IGNORED_FILES_LABEL = "also written, ignored by git"
 """Label before a list of such paths."""
 
 
 def describe_ignored(ignored: Sequence[IgnoredPath], most: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
-    return f"{WRITTEN}: {shorten_list([each.summary for each in ignored], most)}" if ignored else ""
+    return f"{IGNORED_FILES_LABEL}: {shorten_list([each.summary for each in ignored], most)}" if ignored else ""
 
 
 def shorten_list(words: Sequence[str], most: int = 3) -> str:

@@ -56,7 +56,7 @@ class CommandPermissions:
     writable: tuple[str, ...] = ()
     """Paths that they may write in place; `~` is the home."""
     sockets: tuple[str, ...] = ()
-    """Programs that they may reach: names of `outside_access.SERVICES`, or absolute paths of sockets."""
+    """Programs that they may reach: names of `outside_access.SOCKET_SERVICES`, or absolute paths of sockets."""
     variables: tuple[str, ...] = ()
     """Environment variables that they get besides the usual ones."""
 

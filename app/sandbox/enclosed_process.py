@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.sandbox.process import (
-    MARKER,
+    MARKER_VARIABLE,
     PLATFORM,
     Output,
     ProcessResult,
@@ -21,7 +21,7 @@ from app.sandbox.process import (
     run_shielded,
 )
 
-PROCESSES = 2_000
+DEFAULT_MAX_PROCESSES = 2_000
 """Default limit of processes and threads."""
 _MEGABYTE = 1024**2
 
@@ -57,7 +57,7 @@ class ProcessLimits:
         return "it wrote a file of more than 100 GB" if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) else ""
 
 
-def process_limits(megabytes: int | None = None, processes: int = PROCESSES) -> ProcessLimits:
+def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PROCESSES) -> ProcessLimits:
     """Return the configured limits, with defaults for what is not set.
 
     Args:
@@ -72,9 +72,9 @@ def _size(number: int) -> str:
     return f"{number / 1024**3:.3g} GB" if number >= 1024**3 else f"{number // _MEGABYTE} MB"
 
 
-GRACE = 1.0
+GRACE_SECONDS = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
-ENDING = 15.0
+KILL_SECONDS = 15.0
 """Seconds in which the watcher ends all processes, even if the program starts new ones without end."""
 _LOADER = (
     f"import sys; sys.path.append({str(Path(__file__).parent)!r}); "
@@ -152,7 +152,7 @@ async def run_enclosed(
             raise StepFailed(step, int(number))
         case _:
             # The watcher was killed: without a filter and Landlock's sixth version the program can do that.
-            await asyncio.to_thread(kill_strays, environment[MARKER])
+            await asyncio.to_thread(kill_strays, environment[MARKER_VARIABLE])
             return ProcessResult(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
@@ -163,13 +163,13 @@ async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
     try:
         _signal(process.pid, signal.SIGTERM, group=True)
         with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), GRACE)
+            await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
         # A second cancellation must not keep anything alive: the signal needs no `await`.
         if process.returncode is None:
             _signal(process.pid, signal.SIGUSR1)
     with suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), ENDING)
+        await asyncio.wait_for(process.wait(), KILL_SECONDS)
     if process.returncode is None:
         _signal(process.pid, signal.SIGKILL, group=True)
         await process.wait()
@@ -181,9 +181,9 @@ def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> N
         (os.killpg if group else os.kill)(number_of, number)
 
 
-PIPE_LIMIT = 64 * 1024
+_MAX_BUFFERED_BYTES = 64 * 1024
 """Bytes of its output that are buffered; with more, its writes block."""
-PATIENCE = 5.0
+PAUSE_SECONDS = 5.0
 """Seconds to wait until a layer is remounted or a program is stopped; usually a millisecond."""
 
 
@@ -233,7 +233,7 @@ class PersistentProcess:
             raise ProcessLookupError("it has ended")
         os.kill(self._process.pid, number)
         try:
-            told = (await asyncio.wait_for(self._report.readline(), PATIENCE)).split()
+            told = (await asyncio.wait_for(self._report.readline(), PAUSE_SECONDS)).split()
         except TimeoutError as error:
             raise TimeoutError("its watcher does not answer") from error
         if len(told) != 2 or told[0] != word:
@@ -257,9 +257,9 @@ class PersistentProcess:
     async def drain(self) -> None:
         """Read and discard the rest of its output, after it has ended."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(PAUSE_SECONDS):
                 for pipe in (self.stdout, self.stderr):
-                    while await pipe.read(PIPE_LIMIT):
+                    while await pipe.read(_MAX_BUFFERED_BYTES):
                         continue
 
     async def wait_for_end(self) -> str:
@@ -296,7 +296,7 @@ async def start_persistent(
     Raises:
         StartFailed: The system would not start it.
     """
-    marker = environment[MARKER]
+    marker = environment[MARKER_VARIABLE]
     if PLATFORM != "linux":
         return PersistentProcess(await _start(program, folder, environment), marker, None, limits)
     reader, writer = os.pipe()
@@ -324,7 +324,7 @@ async def _start(
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            limit=PIPE_LIMIT,
+            limit=_MAX_BUFFERED_BYTES,
             cwd=folder,
             env=dict(environment),
             start_new_session=True,

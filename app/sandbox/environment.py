@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
-from app.sandbox.process import MARKER
+from app.sandbox.process import MARKER_VARIABLE
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|AUTH_?KEY|_KEY$|_PAT$|_PW$|^PG_?PASS"
@@ -57,7 +57,7 @@ _FAMILIES = (
 """Prefixes of further names: of languages, their tools, and locales."""
 _DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
 """Variables that a program needs to show a notification."""
-_VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER})
+_VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER_VARIABLE})
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
 """Variables by which a shell would run something that the user has not approved."""
 
@@ -80,7 +80,7 @@ def command_environment(environment: Mapping[str, str], marker: str, named: Coll
         named: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, named)}
-    return {**passed, **_PLAIN, MARKER: marker}
+    return {**passed, **_PLAIN, MARKER_VARIABLE: marker}
 
 
 def environment_digest(environment: Mapping[str, str], named: Collection[str] = ()) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
 from app.sandbox.disk_leaf import FileInUse, FileLease, exchange_files, has_same_content, rename_without_replacing
-from app.sandbox.path_policy import COMPANIONS, is_bytecode, list_folder, path_stat
+from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, path_stat
 from app.sandbox.run_folders import move_below, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import is_nested_too_deep
@@ -191,8 +191,8 @@ class IgnoredWriter:
 
     def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
         """The names of the SQLite database that a name belongs to; empty if it belongs to none."""
-        base = next((name.removesuffix(end) for end in COMPANIONS if name.endswith(end)), name)
-        names = [each for each in (base, *(base + end for end in COMPANIONS)) if each in ours or each in theirs]
+        base = next((name.removesuffix(end) for end in SQLITE_SUFFIXES if name.endswith(end)), name)
+        names = [each for each in (base, *(base + end for end in SQLITE_SUFFIXES)) if each in ours or each in theirs]
         if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.fd_path(base)))):
             return []
         places = [place / each for each in names for place in (at.layer, at.fd_path("."))]

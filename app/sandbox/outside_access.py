@@ -28,7 +28,7 @@ class SocketService:
     """Its usual paths: `~` is the home, `{user}` the user's number."""
 
 
-SERVICES: Mapping[str, SocketService] = {
+SOCKET_SERVICES: Mapping[str, SocketService] = {
     "ssh-agent": SocketService(("SSH_AUTH_SOCK",), ("~/.ssh/agent",)),
     "gpg-agent": SocketService(("GPG_AGENT_INFO",), ("~/.gnupg/S.gpg-agent", "/run/user/{user}/gnupg")),
     "x11": SocketService(("DISPLAY", "XAUTHORITY"), ("/tmp/.X11-unix", "~/.Xauthority")),
@@ -64,10 +64,10 @@ def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
 
     Args:
         environment: signoff's own environment, whose variables name sockets.
-        opened: Sockets that the user opens to commands: names of `SERVICES`, or absolute paths.
+        opened: Sockets that the user opens to commands: names of `SOCKET_SERVICES`, or absolute paths.
     """
     found = [*_expanded(_FOLDERS), *_named_by(environment, _VARIABLES), *_sockets_of_user()]
-    for service in SERVICES.values():
+    for service in SOCKET_SERVICES.values():
         found += [*_named_by(environment, service.variables), *_expanded(service.places)]
     shown = set(find_opened_sockets(environment, opened))
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)} - shown)
@@ -77,7 +77,7 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
     """The resolved paths of the sockets that the user opens to commands, as far as they exist."""
     found: list[Path] = []
     for name in opened:
-        if service := SERVICES.get(name):
+        if service := SOCKET_SERVICES.get(name):
             # The runtime folder holds the sockets of all services, and is not opened for one of them.
             named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
             found += [*_named_by(environment, named), *_expanded(service.places)]
@@ -88,7 +88,9 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
 
 def opened_variables(opened: Iterable[str]) -> frozenset[str]:
     """The variables that commands get with these opened services."""
-    return frozenset(variable for name in opened if name in SERVICES for variable in SERVICES[name].variables)
+    return frozenset(
+        variable for name in opened if name in SOCKET_SERVICES for variable in SOCKET_SERVICES[name].variables
+    )
 
 
 def _expanded(places: Iterable[str]) -> list[Path]:
@@ -130,7 +132,7 @@ def _sockets_of_user() -> list[Path]:
 
 _PROC = ("/proc",) if os.geteuid() else ()
 """Not for root, who sets there how the kernel works, for instance which program it starts at a crash."""
-DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
+WRITABLE_DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
 """Devices that may be opened for writing, which changes no file.
 
 Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a command could write to the user's.

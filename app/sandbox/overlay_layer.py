@@ -15,19 +15,19 @@ from pathlib import Path
 from types import MappingProxyType
 
 from app.sandbox.cache_layers import CacheLayers
-from app.sandbox.captured_changes import CapturedChanges, PathChange, Pending, WriteBackReport
+from app.sandbox.captured_changes import CapturedChanges, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
-from app.sandbox.process import MARKER, Output, ProcessResult, run_shielded
+from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
 from app.sandbox.run_folders import KeptVersions, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
-MADE_CACHES = "/tmp/.signoff-caches"
+NEW_CACHES_PATH = "/tmp/.signoff-caches"
 """Path at which a command sees the folder for bytecode, and for caches that the user doesn't have."""
 _SHARED_MEMORY = Path("/dev/shm")
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -121,7 +121,7 @@ def _temporary(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iter
             own.chmod(0o1777)
         yield _Mount(path, ("cover", str(path), str(own)), (own,))
     made = folders.caches.new_caches
-    yield _Mount(Path(MADE_CACHES), ("cover", MADE_CACHES, str(made)), (made,))
+    yield _Mount(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
 
 
 def _hidden(folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
@@ -200,7 +200,7 @@ class OverlayLayer:
         variables: Mapping[str, str],
         kept: KeptVersions,
         limits: ProcessLimits,
-        pending: Pending,
+        pending: PendingFiles,
     ) -> None:
         self._workspace = workspace
         self._root = workspace.root
@@ -212,7 +212,7 @@ class OverlayLayer:
         self.variables = variables
         self._set_pending(pending)
 
-    def _set_pending(self, pending: Pending) -> None:
+    def _set_pending(self, pending: PendingFiles) -> None:
         self._policy = PathPolicy(self._workspace, pending)
         self._upper = UpperLayer(self._root, self._layer, pending)
 
@@ -255,7 +255,7 @@ class OverlayRun(OverlayLayer):
         Raises:
             StartFailed: It could not be started.
         """
-        environment = {**self.variables, MARKER: uuid.uuid4().hex}
+        environment = {**self.variables, MARKER_VARIABLE: uuid.uuid4().hex}
         steps = [*self.mount_steps(), "folder", str(self._root / folder)]
         return await run_enclosed(
             steps, program, environment=environment, seconds=seconds, output=output, limits=self._limits
@@ -267,7 +267,7 @@ class PersistentOverlay(OverlayLayer):
 
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
-    def replace_contents(self, pending: Pending) -> None:
+    def replace_contents(self, pending: PendingFiles) -> None:
         """Replace the contents of the layer by these changes; the program must be remounted. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():

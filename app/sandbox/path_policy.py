@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from app.sandbox.captured_changes import IgnoredPath, Pending
+from app.sandbox.captured_changes import IgnoredPath, PendingFiles
 from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
     IgnoreFile,
@@ -88,7 +88,7 @@ def _offset(data: bytes, at: int) -> tuple[int, int]:
     return number, at + 1
 
 
-RULES = ".gitignore"
+IGNORE_FILE_NAME = ".gitignore"
 """Name of the ignore file that git reads."""
 _EXCLUDES_FILE = re.compile(
     r"^[^\S\n]*excludesfile[^\S\n]*=[^\S\n]*\"?([^\"\n]+?)\"?[^\S\n]*$", re.IGNORECASE | re.MULTILINE
@@ -117,7 +117,7 @@ class GitIgnoreRules:
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
-        if not self._fixed and (patterns := read_patterns(self._root / folder / RULES)):
+        if not self._fixed and (patterns := read_patterns(self._root / folder / IGNORE_FILE_NAME)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
         return (IgnoreFile(compile_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
@@ -154,7 +154,7 @@ class GitIgnoreRules:
 
     @cached_property
     def _rules_above(self) -> Rules:
-        return rules_above(self._root, (RULES,)) + self._user_rules
+        return rules_above(self._root, (IGNORE_FILE_NAME,)) + self._user_rules
 
     @cached_property
     def _user_rules(self) -> Rules:
@@ -190,7 +190,7 @@ _CACHES = frozenset(
 )
 """Cache folders of tools: not reviewed, even where git does not ignore them."""
 _BYTECODE_FOLDER = "__pycache__"
-COMPANIONS = ("-wal", "-shm", "-journal")
+SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite keeps beside a database and needs."""
 
 
@@ -206,7 +206,7 @@ class PathPolicy:
         pending: The pending changes, which are never written back as ignored.
     """
 
-    def __init__(self, workspace: Workspace, pending: Pending) -> None:
+    def __init__(self, workspace: Workspace, pending: PendingFiles) -> None:
         self._workspace = workspace
         self._git = GitIgnoreRules(workspace.root)
         self._pending = sorted(pending)
@@ -217,9 +217,9 @@ class PathPolicy:
         The companion files of an ignored database are ignored with it. Ignore files are never ignored: they would
         hide later changes.
         """
-        names = (path, *(path.removesuffix(end) for end in COMPANIONS if path.endswith(end)))
+        names = (path, *(path.removesuffix(end) for end in SQLITE_SUFFIXES if path.endswith(end)))
         found = any(self._git.is_ignored(each, is_folder=is_folder) for each in names)
-        return found and path.rpartition("/")[2] != RULES
+        return found and path.rpartition("/")[2] != IGNORE_FILE_NAME
 
     def freeze_rules(self) -> Mapping[str, str]:
         """Use only the rules read so far, whatever is written from now on; return them for `restore_rules`."""
@@ -265,7 +265,7 @@ class PathPolicy:
         )
 
 
-REPOSITORY = ".git"
+GIT_FOLDER = ".git"
 _OBJECTS = ".git/objects"
 """Objects are only added, and have no effect without a reference to them."""
 
@@ -377,7 +377,7 @@ def _below(
         path = f"{folder}/{entry.name}" if folder else entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         below_ignored = inside
-        if path.partition("/")[0] == REPOSITORY:
+        if path.partition("/")[0] == GIT_FOLDER:
             if path == _OBJECTS:
                 continue
         elif policy.is_forbidden(path):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-MARKER = "SIGNOFF_COMMAND_ID"
+MARKER_VARIABLE = "SIGNOFF_COMMAND_ID"
 """Variable that every process of a command inherits, by which processes that it left running are found."""
 
 Result = TypeVar("Result")
@@ -152,9 +152,9 @@ async def _read(pipe: IO[bytes], output: Output) -> None:
 
 
 PLATFORM: str = sys.platform
-"""`sys.platform`; on `linux` strays are found below `PROCESSES`."""
-PROCESSES = Path("/proc")
-GRACE = 1.0
+"""`sys.platform`; on `linux` strays are found below `PROC_FOLDER`."""
+PROC_FOLDER = Path("/proc")
+GRACE_SECONDS = 1.0
 """Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
 _ROUNDS = 5
 """How often strays are searched for again, as one may start another meanwhile."""
@@ -177,7 +177,7 @@ async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
     try:
         if alive and process.returncode is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), GRACE)
+                await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
         # A second cancellation must not keep anything alive: the signal needs no `await`, and a thread ends its work.
         _signal_group(process.pid, signal.SIGKILL)
@@ -199,11 +199,11 @@ def kill_strays(marker: str) -> bool:
     """Kill every process with the marker in its environment; does nothing where there is no `/proc`."""
     if PLATFORM != "linux":
         return False
-    wanted = f"{MARKER}={marker}".encode()
+    wanted = f"{MARKER_VARIABLE}={marker}".encode()
     killed, rounds, end = False, 0, time.monotonic() + _BEGINNING
     while rounds < _ROUNDS:
         found = beginning = False
-        for folder in PROCESSES.glob("[0-9]*"):
+        for folder in PROC_FOLDER.glob("[0-9]*"):
             with suppress(OSError):
                 environment = (folder / "environ").read_bytes()
                 if wanted in environment:

@@ -79,9 +79,9 @@ def _unlock(folder: Path) -> None:
                 inner.chmod(stat.S_IRWXU)
 
 
-MOST_BYTES = 1024**3
+MAX_KEPT_BYTES = 1024**3
 """Bytes that are kept for one workspace; the newest folder stays, whatever its size."""
-LONGEST = 30 * 86_400.0
+MAX_KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which anything is kept."""
 
 
@@ -114,11 +114,11 @@ class KeptVersions:
         return len(old)
 
     def _remove_excess(self) -> None:
-        self.prune(time.time() - LONGEST)
+        self.prune(time.time() - MAX_KEPT_SECONDS)
         total = 0
         for number, (_, size, place) in enumerate(self.folders()):
             total += size
-            if number and total > MOST_BYTES:
+            if number and total > MAX_KEPT_BYTES:
                 remove_tree(place)
 
 

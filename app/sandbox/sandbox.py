@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, make_layers, open_kept_layers, prune_layers
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, WriteBackReport
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import (
     CommandPermissions,
     ProbeResult,
@@ -25,11 +25,11 @@ from app.sandbox.confinement import (
 )
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
 from app.sandbox.environment import add_git_settings, command_environment
-from app.sandbox.outside_access import DEVICES, OutsideAccess, find_outside_access, opened_variables
-from app.sandbox.overlay_layer import MADE_CACHES, LayerFolders, OverlayRun, PersistentOverlay
+from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, opened_variables
+from app.sandbox.overlay_layer import NEW_CACHES_PATH, LayerFolders, OverlayRun, PersistentOverlay
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
-    MARKER,
+    MARKER_VARIABLE,
     PLATFORM,
     Output,
     ProcessResult,
@@ -74,12 +74,12 @@ class InPlaceRun:
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
         """Run a program; raises StartFailed, and OSError where the system can't bound it."""
         marker = uuid.uuid4().hex
-        environment = {**self._variables, MARKER: marker}
+        environment = {**self._variables, MARKER_VARIABLE: marker}
         where = self._guard.root / folder
         if PLATFORM == "linux":
             hide_memory()
             steps = confine_steps(
-                (self._guard.root, *self._writable), DEVICES, self._unreadable, sockets=self._sockets
+                (self._guard.root, *self._writable), WRITABLE_DEVICES, self._unreadable, sockets=self._sockets
             )
             return await run_enclosed(
                 [*steps, "folder", str(where)],
@@ -162,7 +162,7 @@ class Sandbox:
             return self._probed
 
     @asynccontextmanager
-    async def open(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
+    async def open(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
@@ -200,7 +200,7 @@ class Sandbox:
         """
         async with self._folders(f"server-{name}") as folders:
             may = self._outside_access(writable, files)
-            variables = self._variables(may, MADE_CACHES, environment, bytecode=True)
+            variables = self._variables(may, NEW_CACHES_PATH, environment, bytecode=True)
             layer = PersistentOverlay(self._workspace, folders, may, variables, self.kept, self.limits, {})
             await run_shielded(asyncio.to_thread(layer.write_pending))
             yield layer
@@ -225,7 +225,7 @@ class Sandbox:
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
             places = (*kept, *self._writable_folders(folders))
             # The user has chosen the program: it may use sockets.
-            steps = confine_steps(places, DEVICES, self._unreadable, sockets=True)
+            steps = confine_steps(places, WRITABLE_DEVICES, self._unreadable, sockets=True)
             yield steps, self._confined_variables(folders, environment)
 
     @property
@@ -234,7 +234,7 @@ class Sandbox:
         return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
 
     @asynccontextmanager
-    async def _in_place(self, pending: Pending) -> AsyncIterator[InPlaceRun]:
+    async def _in_place(self, pending: PendingFiles) -> AsyncIterator[InPlaceRun]:
         guard, policy = self._backup(), PathPolicy(self._workspace, pending)
         async with self._folders("commands", keep=True) as folders:
             with ExitStack() as stack:
@@ -274,10 +274,10 @@ class Sandbox:
         return workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
-    async def _overlay(self, pending: Pending, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
+    async def _overlay(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
         async with self._folders("commands" if keep else "", keep=keep) as folders:
             may = self._outside_access()
-            variables = self._variables(may, MADE_CACHES, os.environ, bytecode=keep)
+            variables = self._variables(may, NEW_CACHES_PATH, os.environ, bytecode=keep)
             run = OverlayRun(self._workspace, folders, may, variables, self.kept, self.limits, pending)
             await run_shielded(asyncio.to_thread(run.write_pending))
             yield run

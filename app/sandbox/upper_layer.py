@@ -9,7 +9,7 @@ import os
 import stat
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, Pending, TouchedPath
+from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, TouchedPath
 from app.sandbox.confinement import ChangedMeanwhile
 from app.sandbox.disk_leaf import has_same_content, read_leaf, write_leaf
 from app.sandbox.path_policy import PathPolicy, list_folder
@@ -28,7 +28,7 @@ class UpperLayer:
         pending: The pending changes, which are applied before the command.
     """
 
-    def __init__(self, root: Path, folder: Path, pending: Pending) -> None:
+    def __init__(self, root: Path, folder: Path, pending: PendingFiles) -> None:
         self._root = root
         self._folder = folder
         self._pending = pending
@@ -123,7 +123,7 @@ class UpperLayer:
 class _Scan:
     """One walk through the layer that collects the changes."""
 
-    def __init__(self, root: Path, folder: Path, pending: Pending, policy: PathPolicy) -> None:
+    def __init__(self, root: Path, folder: Path, pending: PendingFiles, policy: PathPolicy) -> None:
         self._root = root
         self._folder = folder
         self._pending = pending

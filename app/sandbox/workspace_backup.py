@@ -17,9 +17,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.sandbox.captured_changes import CapturedChanges, FileOrLink, IgnoredPath, PathChange, Pending, TouchedPath
+from app.sandbox.captured_changes import (
+    CapturedChanges,
+    FileOrLink,
+    IgnoredPath,
+    PathChange,
+    PendingFiles,
+    TouchedPath,
+)
 from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
-from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
+from app.sandbox.path_policy import GIT_FOLDER, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import have_same_bytes
@@ -32,9 +39,9 @@ _LOST = (
 )
 
 
-MOST_KEPT = 4 * 1024**3
+MAX_BACKUP_BYTES = 4 * 1024**3
 """Bytes of all files in a workspace in which a command runs in place."""
-MOST_NAMES = 300_000
+MAX_BACKUP_FILES = 300_000
 
 
 class TooManyFiles(OSError):
@@ -42,8 +49,8 @@ class TooManyFiles(OSError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"it would run directly on your files, of which there are more here than the {MOST_NAMES:,} or "
-            f"{MOST_KEPT // 1024**3} GB that are kept to be put back; open a folder in it"
+            f"it would run directly on your files, of which there are more here than the {MAX_BACKUP_FILES:,} or "
+            f"{MAX_BACKUP_BYTES // 1024**3} GB that are kept to be put back; open a folder in it"
         )
 
 
@@ -67,7 +74,7 @@ class WorkspaceBackup:
     """Name in the store of each file's copy, by path; of a link its target after `>`."""
     lock: int = -1
     """Descriptor of the lock while it is held. A process that inherits it holds the lock, too."""
-    _pending: Pending = field(default_factory=dict)
+    _pending: PendingFiles = field(default_factory=dict)
     """Changes that were written to the files for the command."""
     _found: dict[str, PathStat] = field(default_factory=dict)
     """Stat of every path when the command began, pending changes included."""
@@ -109,7 +116,7 @@ class WorkspaceBackup:
                 return
         raise WorkspaceInUse
 
-    def back_up(self, policy: PathPolicy, pending: Pending) -> None:
+    def back_up(self, policy: PathPolicy, pending: PendingFiles) -> None:
         """Copy new files, leave the mark, and write pending changes to the files.
 
         Raises:
@@ -122,7 +129,7 @@ class WorkspaceBackup:
         for path, facts in walk_entries(self.root, policy, self._locked, self._ignored):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
-            if size > MOST_KEPT or len(now) > MOST_NAMES:
+            if size > MAX_BACKUP_BYTES or len(now) > MAX_BACKUP_FILES:
                 raise TooManyFiles
         # The command works on the files themselves, with rules among them.
         self._rules = policy.freeze_rules()
@@ -152,8 +159,8 @@ class WorkspaceBackup:
             before, after = self._found.get(path), now.get(path)
             if before == after or not self._differs(path, before, after):
                 continue
-            if path.partition("/")[0] == REPOSITORY:
-                left_out.add(f"{REPOSITORY}: put back as it was, commits are the user's")
+            if path.partition("/")[0] == GIT_FOLDER:
+                left_out.add(f"{GIT_FOLDER}: put back as it was, commits are the user's")
             elif reason := policy.refusal_reason(path, in_ignored=False):
                 left_out.add(f"{path}: {reason}")
             elif policy.is_untracked_bytecode(path, is_folder=False):
@@ -174,7 +181,7 @@ class WorkspaceBackup:
             OSError: The disk can't be read.
         """
         found: list[IgnoredPath] = []
-        room = MOST_NAMES
+        room = MAX_BACKUP_FILES
         for path in sorted(self._ignored):
             changed, looked = find_changed_files(self.root, path, self._since, room)
             found += [changed] if changed else []
@@ -223,7 +230,7 @@ class WorkspaceBackup:
             set_mode(self.root, self._mode)
         return dict(walk_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
-    def restore_after_crash(self, policy_with: Callable[[Pending], PathPolicy], *, patient: bool) -> str:
+    def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, patient: bool) -> str:
         """Restore the files after a command that was cut off; return a line for the user, empty if there was none.
 
         Args:
@@ -378,7 +385,7 @@ def _with_parents(path: str) -> Iterator[str]:
         yield "/".join(names[: end + 1])
 
 
-def _write_pending(pending: Pending, folder: Path) -> None:
+def _write_pending(pending: PendingFiles, folder: Path) -> None:
     """Write pending changes to a folder, as an approval would. Raises OSError."""
     for path, leaf in pending.items():
         place = folder / path

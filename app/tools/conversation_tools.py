@@ -11,7 +11,7 @@ from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 
-LONGEST = 60_000
+MAX_SKILL_CHARACTERS = 60_000
 """Characters of one result."""
 
 
@@ -68,10 +68,10 @@ def _read(skill: Skill, file: str) -> ToolOutput:
     head = [f"Skill {skill.name}, in {skill.folder.path}"]
     if others := [one for one in files if one != FILE_NAME]:
         head.append(f"Its other files: {', '.join(others)}")
-    left = len(text) - LONGEST
+    left = len(text) - MAX_SKILL_CHARACTERS
     foot = f"\n[{left:,} more characters not shown]" if left > 0 else ""
     shown = "\n".join(head)
-    return ToolOutput(f"{shown}\n\n{text[:LONGEST]}{foot}", plural(len(text.splitlines()), "line"))
+    return ToolOutput(f"{shown}\n\n{text[:MAX_SKILL_CHARACTERS]}{foot}", plural(len(text.splitlines()), "line"))
 
 
 class WriteTodosArguments(ToolArguments):

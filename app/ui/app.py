@@ -24,10 +24,10 @@ from app.keys.actions import Action, make_bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
-from app.ui.startup import Controllers, Opener, Startup, open_with_chat
+from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_with_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import FittedApp
-from app.ui.themes.first_theme import STANDARD, own_theme
+from app.ui.themes.first_theme import STANDARD_THEME, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
@@ -81,8 +81,8 @@ class SignoffApp(FittedApp):
     .-narrow, .-review-only { ToastRack { margin: 4 0 0 0; } Toast { max-width: 100%; } }
     """
 
-    def __init__(self, opener: Opener, log: Path, theme: Theme | None = None) -> None:
-        super().__init__(theme or own_theme(STANDARD))
+    def __init__(self, opener: OpenWorkspaceFunction, log: Path, theme: Theme | None = None) -> None:
+        super().__init__(theme or own_theme(STANDARD_THEME))
         self.crash_report = io.StringIO()
         """Textual's report of an uncaught exception; it contains values, so it is never shown on the screen."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from app.keys.actions import ACTIONS
-from app.keys.keymap import DECISIONS, effective_keys, key_name
+from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
     """Return whether a message is just a key that decides in the review."""
     return len(text) == 1 and any(
-        text == key_name(key) for action in ACTIONS if action.id in DECISIONS for key in effective_keys(action, keys)
+        text == key_name(key)
+        for action in ACTIONS
+        if action.id in DECISION_ACTION_IDS
+        for key in effective_keys(action, keys)
     )
 
 
@@ -36,7 +39,7 @@ def not_sent_message(text: str) -> str:
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
-FOLLOWS = (
+_MODEL_FOLLOWS_HINT = (
     "This session is open in another window, which runs it; here you see what happens, and can decide. "
     "/fork goes on with a copy."
 )
@@ -110,7 +113,7 @@ class ChatController:
         chat.composer.set_queue(session.queue)
         self.restore_to_composer(session.take_back_queue())
         if session.is_follower:
-            self._app_context.notify(FOLLOWS)
+            self._app_context.notify(_MODEL_FOLLOWS_HINT)
         self.workbench.call_when_review_mounted(partial(_recall_comments, session.log.events))
         await self.show_proposals()
 

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from app.review.note_store import ReviewNotes
 from app.ui.context.app_context import RunWork, open_link
-from app.ui.controllers.review_actions import Decided, ReviewActions
+from app.ui.controllers.review_actions import DecisionMessage, ReviewActions
 from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
 from widgets.common.containers import Column
 from widgets.common.workbench_bars import ReadingGrew
@@ -144,7 +144,7 @@ class ReviewSide(Column):
     @on(review_messages.ApproveAll)
     @on(review_messages.Deny)
     @on(review_messages.DenyAll)
-    def decide(self, event: Decided) -> None:
+    def decide(self, event: DecisionMessage) -> None:
         """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
         self._decisions.after_decision.on_decision()
         self._work(partial(self._decisions.carry_out, event))

@@ -193,11 +193,11 @@ class OpenedWorkspace(NamedTuple):
         return ReviewNotes(self.runtime.sessions).exist()
 
 
-Opener = Callable[[], Awaitable[OpenedWorkspace]]
+OpenWorkspaceFunction = Callable[[], Awaitable[OpenedWorkspace]]
 """Opens the workspace; called once the first picture is on the screen."""
 
 
-async def open_with_chat(opener: Opener) -> "tuple[OpenedWorkspace, Sequence[Event]]":
+async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[OpenedWorkspace, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
     loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
     opened = await opener()

@@ -105,7 +105,7 @@ def test_an_ignored_folder_costs_nothing(many_files: Path, tmp_path: Path) -> No
 
 def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = Workspace(many_files)
-    monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
+    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 600.0)
 
     def bare() -> int:
         return sum(b"the needle" in (many_files / path).read_bytes() for path in workspace.walk_files())
@@ -159,7 +159,7 @@ def git(root: Path, *arguments: str) -> None:
 )
 def test_search_without_ripgrep_against_git_grep(in_git: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
     workspace = Workspace(in_git)
-    monkeypatch.setattr(search_text, "TIME_LIMIT", 600.0)
+    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 600.0)
     monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
     bench = Bench(workspace, MemoryDraft(workspace))
     regex = "\\" in pattern

@@ -452,7 +452,7 @@ def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, work
 
 
 def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_folders, "MOST_BYTES", 10)
+    monkeypatch.setattr(run_folders, "MAX_KEPT_BYTES", 10)
     kept, folders = kept_versions(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
         folder = kept.new_folder()

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.hook_entry import LARGEST, run_hook
+from app.doors.hook.hook_entry import MAX_CALL_BYTES, run_hook
 from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -460,17 +460,17 @@ def test_a_store_that_is_locked_denies_in_time_and_what_waits_then_is_whole(name
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_call_above_the_size_is_denied_unread_and_a_prompt_is_not(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
-    (payload,) = agent.responds(agent.writes("b.txt", "x" * LARGEST))
+    (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES))
     done = site.run("hook", name, stdin=json.dumps(payload))
     assert (done.returncode, done.stdout) == (2, "") and "It is larger than 16 MiB, and was not read" in done.stderr
     assert site.proposals() == []
-    done = site.run("hook", name, stdin=json.dumps(agent.asks("x" * LARGEST)))
+    done = site.run("hook", name, stdin=json.dumps(agent.asks("x" * MAX_CALL_BYTES)))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_an_agent_that_writes_on_is_heard_to_its_end(site: Site) -> None:
     agent = Agent("claude", site.workspace)
-    (payload,) = agent.responds(agent.writes("b.txt", "x" * LARGEST * 3))
+    (payload,) = agent.responds(agent.writes("b.txt", "x" * MAX_CALL_BYTES * 3))
     environment = {**os.environ, "SIGNOFF_HOME": str(site.home)}
     with subprocess.Popen(signoff_command("hook", "claude"), stdin=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None

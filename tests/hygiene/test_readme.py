@@ -18,7 +18,7 @@ from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, validate_keymap
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.edit_screens import ResolveScreen
-from app.ui.themes.first_theme import OWN_THEMES
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = sorted(ROOT.glob("README*.md"))
@@ -82,7 +82,7 @@ def test_keys_do_something_where_it_says(page: Path) -> None:
 def test_the_themes_exist() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
     named = set(re.findall(r"signoff-(?:dark|light|contrast|blue-orange)", text))
-    assert named == {path.stem for path in OWN_THEMES.glob("*.toml")}
+    assert named == {path.stem for path in OWN_THEMES_FOLDER.glob("*.toml")}
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda page: page.name)

@@ -195,8 +195,8 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
 async def test_a_hostile_answer_is_an_error_line(
     name: str, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "LONGEST_MESSAGE", 2**20)
-    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**20)
+    monkeypatch.setattr(http_connection, "MAX_SERVER_MESSAGE_BYTES", 2**20)
+    monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**20)
     trick, told = HOSTILE[name]
     async with address() as played:
         table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if name == "silent" else 60}

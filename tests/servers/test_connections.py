@@ -20,14 +20,14 @@ from app.mcp_client import server_program as stdio
 from app.mcp_client.configured_servers import ServerDefinition, WriteAccess
 from app.mcp_client.http_connection import HttpConnection
 from app.mcp_client.json_rpc import Message
-from app.mcp_client.mcp_connection import ConnectionLost, Notified, ServerTimeout
+from app.mcp_client.mcp_connection import ConnectionLost, HandleNotification, ServerTimeout
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from app.sandbox import enclosed_process
 from app.sandbox.enclosed_process import process_limits as program_limits
 from app.sandbox.enclosed_process import start_persistent
-from app.sandbox.process import MARKER
+from app.sandbox.process import MARKER_VARIABLE
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.servers.address import Address, Answer, Heard, address, document
@@ -39,7 +39,7 @@ from tests.waiting import until
 @contextlib.asynccontextmanager
 async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
     """A connection to a program of Python's, by default the one that plays."""
-    environment = {**ENVIRONMENT, MARKER: new_mark(), "PLAYED": str(folder / "played.jsonl")}
+    environment = {**ENVIRONMENT, MARKER_VARIABLE: new_mark(), "PLAYED": str(folder / "played.jsonl")}
     process = await start_persistent(
         [],
         [sys.executable, *(words or (str(PLAYER),))],
@@ -78,7 +78,7 @@ async def test_a_request_after_close_fails(tmp_path: Path) -> None:
 )
 async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
-    monkeypatch.setattr(stdio, "LONGEST_MESSAGE", 2**18)
+    monkeypatch.setattr(stdio, "MAX_SERVER_MESSAGE_BYTES", 2**18)
     # On Linux what is around it holds its output open as long as it runs.
     monkeypatch.setattr(enclosed_process, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:
@@ -110,7 +110,7 @@ async def test_a_request_given_up_is_cancelled_at_the_server(tmp_path: Path) -> 
 
 @contextlib.asynccontextmanager
 async def far(
-    folder: Path, method: str, trick: Answer, notified: Notified = lambda *_: None
+    folder: Path, method: str, trick: Answer, notified: HandleNotification = lambda *_: None
 ) -> AsyncIterator[tuple[Address, HttpConnection]]:
     """A connection to an address that does this for one method."""
 

@@ -18,7 +18,7 @@ from app.mcp_client import tool_listing as listing
 from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import ServerState
-from app.mcp_client.tool_listing import LONGEST, MOST_LINES
+from app.mcp_client.tool_listing import MAX_LOG_LINE_CHARACTERS, MAX_LOG_LINES
 from app.sandbox.confinement import SandboxMode
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
 from tests.forking import Forking
@@ -34,8 +34,8 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds that are met soon."""
-    monkeypatch.setattr(server_program, "LONGEST_MESSAGE", 2**20)
-    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**17)
+    monkeypatch.setattr(server_program, "MAX_SERVER_MESSAGE_BYTES", 2**20)
+    monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**17)
 
 
 async def run(on: Stage, code: str) -> str:
@@ -79,8 +79,8 @@ async def test_misbehaviour_is_a_line_and_restarts_it(habit: str, wire: WireServ
 
 
 async def test_a_server_that_never_reads(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_connection, "MOST_UNASKED", 2**26)
-    monkeypatch.setattr(server_program, "MOST_UNREAD", 2**16)
+    monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**26)
+    monkeypatch.setattr(server_program, "MAX_UNREAD_BYTES", 2**16)
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
         assert "it reads nothing of what it is told" in said
@@ -353,8 +353,8 @@ async def test_a_flood_on_its_log_is_bounded_and_costs_no_answer(wire: WireServe
         code = f"{flood}; found['said'] = 'well'"
         assert await run(on, code) == "well"
         lines = on.server("play").log.lines
-        assert len(lines) <= MOST_LINES + 1
-        assert all(len(line) <= LONGEST and "\x1b" not in line for line in lines)
+        assert len(lines) <= MAX_LOG_LINES + 1
+        assert all(len(line) <= MAX_LOG_LINE_CHARACTERS and "\x1b" not in line for line in lines)
 
 
 async def test_what_would_drive_a_terminal_is_taken_out(wire: WireServer, tmp_path: Path) -> None:

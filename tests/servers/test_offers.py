@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
-from app.mcp_client.tool_listing import LONGEST_NAME, dump_tools, read_tools, tool_wire_name
+from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, read_tools, tool_wire_name
 from app.proposals.text.file_warnings import format_size
-from app.tools.base.contract import LONGEST_TEXT
+from app.tools.base.contract import MAX_RESULT_CHARACTERS
 from tests.examples import at_most
 from tests.unit.images.pictures import png
 
@@ -63,7 +63,7 @@ def test_names_that_had_to_change_are_told_apart() -> None:
     names = {tool_wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
     assert len(names) == 6
     assert tool_wire_name("s", "a_b") == "s__a_b"
-    assert all(len(name) <= LONGEST_NAME for name in names)
+    assert all(len(name) <= MAX_NAME_CHARACTERS for name in names)
 
 
 @given(*[st.text("ab_", min_size=1, max_size=6)] * 4)
@@ -136,7 +136,7 @@ def test_a_flood_of_tools_is_cut() -> None:
 @given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
 def test_whatever_is_answered_is_bounded_text(answer: Any) -> None:
     said = format_result(answer if isinstance(answer, dict) else {"content": answer})
-    assert len(said.text) <= LONGEST_TEXT
+    assert len(said.text) <= MAX_RESULT_CHARACTERS
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said.text)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import CallOutcome
-from app.mcp_client.mcp_servers import SHARE
+from app.mcp_client.mcp_servers import CONTEXT_SHARE_DIVISOR
 from tests.forking import Forking
 from tests.servers.stage import NO, PLAYER, player, stage
 from tests.wire.bench import FILE, edit, of_role
@@ -164,7 +164,7 @@ async def test_they_are_searched_and_called_by_name(wire: WireServer, tmp_path: 
         assert "play__create_issue" in found.split("\n")[1] or "play__list_issue" in found
         assert not [name for name in on.offered if name.startswith("play__")]
         theirs = [tool for tool in wire.last.body["tools"] if tool["function"]["name"] in ("find_tool", "call_tool")]
-        assert len(json.dumps(theirs)) < WINDOW * 4 / SHARE
+        assert len(json.dumps(theirs)) < WINDOW * 4 / CONTEXT_SHARE_DIVISOR
         assert on.asked == []
         assert await on.say(("call_tool", {"name": "play__echo", "arguments": {"text": "one"}})) == "one"
         assert on.asked[-1].detail == "echo\ntext: one"

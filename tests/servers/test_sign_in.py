@@ -21,7 +21,7 @@ from textual.widgets import Input
 from app.mcp_client import oauth
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import ServerState
-from app.mcp_client.oauth import LARGEST, SignInRequest
+from app.mcp_client.oauth import MAX_RESPONSE_BYTES, SignInRequest
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from tests.servers.address import Address, Answer, Heard, address, document
 from tests.servers.stage import Stage, stage
@@ -293,7 +293,7 @@ UNUSABLE = {
     "a token that is no text": ("/token", answering({"access_token": 7}), "gave no token"),
     "a token with a header in it": ("/token", answering({"access_token": "a\r\nX: y"}), "gave no token"),
     "a token beyond ASCII": ("/token", answering({"access_token": "é"}), "gave no token"),
-    "a token without end": ("/token", answering({"access_token": "a" * LARGEST}), "answers without end"),
+    "a token without end": ("/token", answering({"access_token": "a" * MAX_RESPONSE_BYTES}), "answers without end"),
     "no client": ("/register", answering({"client_id": 5}, 201), "could not register; give a client_id"),
     "no registration": ("/register", answering({}, 404), r"could not register \(.* 404\); give a client_id"),
 }
@@ -320,7 +320,7 @@ async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_
 
 
 async def test_waiting_for_sign_in_ends(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth, "PATIENCE", 0.05)
+    monkeypatch.setattr(oauth, "SIGN_IN_SECONDS", 0.05)
 
     async def browse(invitation: SignInRequest) -> None:
         """Look at the page, and go away."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from textual.widgets import Footer
 
-from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, LineComment
 from app.proposals.values.models import (
     Conflict,
@@ -99,7 +99,7 @@ def tried() -> ProposalEvidence:
         {"verdict": EvidenceVerdict.LOAD},
         {"verdict": EvidenceVerdict.UNNOTICED},
         {"verdict": EvidenceVerdict.HELD, **held},
-        {"verdict": EvidenceVerdict.NOT_RUN, "reason": NO_TIME},
+        {"verdict": EvidenceVerdict.NOT_RUN, "reason": NO_TIME_LEFT},
     )
     marks = {
         hunk.id: HunkEvidence.model_validate({"path": change.path, "hunk": hunk.number, **verdict})

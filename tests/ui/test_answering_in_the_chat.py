@@ -24,7 +24,7 @@ NEVER = 3600.0
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a key waits for takes no time, unless a test says so."""
-    monkeypatch.setattr(composer_field, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
 
 
@@ -160,7 +160,7 @@ async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path:
 async def test_a_writer_is_not_asked(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
     async with asked(tmp_path, server) as run:
         await ready(run)
-        monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
+        monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", NEVER)
         await run.pilot.press("h", "backspace", "y")
         await run.see("You were writing just before it")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
@@ -211,7 +211,7 @@ async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path
 
 
 async def test_enter_after_text_is_dead(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(composer_field, "QUIET_SECONDS", NEVER)
+    monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", NEVER)
     async with staged(tmp_path, server) as run:
         await run.pilot.press("enter")
         assert run.app.focused is run.app.workbench.composer.editor

@@ -29,7 +29,7 @@ from app.review.verdicts import (
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
-from widgets.review.key_availability import DECIDES, GRACE_SECONDS, GracePeriod, is_offered, title_now
+from widgets.review.key_availability import DECIDING_ACTIONS, GRACE_SECONDS, GracePeriod, is_offered, title_now
 from widgets.review.review_wording import check_lines, confirmation_row, current_item_lines, proposal_row
 from widgets.review.review_writing import sent_notes
 
@@ -381,7 +381,7 @@ def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
 def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
     state, question = ReviewState(), Confirm("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update_proposals([one("P1"), one("P2")])
-    titles = {action: title_now(action, state, question, comparing=False) for action in DECIDES}
+    titles = {action: title_now(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
     assert {action: title for action, title in titles.items() if title} == {
         "approve": "Yes",
         "approve_all": "All of them",

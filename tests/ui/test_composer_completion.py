@@ -14,7 +14,7 @@ from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import CompletionPopup, Suggestion
-from widgets.chat.path_index import LIMIT, PathIndex, SearchCancelled, is_subsequence, rank_match
+from widgets.chat.path_index import MAX_MATCHES, PathIndex, SearchCancelled, is_subsequence, rank_match
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
@@ -186,7 +186,7 @@ def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     found = [
         (rank_match(query, name), at, path) for at, (name, path) in enumerate(lower) if is_subsequence(query, name)
     ]
-    return [path for _, _, path in sorted(found)[:LIMIT]]
+    return [path for _, _, path in sorted(found)[:MAX_MATCHES]]
 
 
 @given(
@@ -200,7 +200,7 @@ def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: 
         patch.setattr(path_index, "_SPARSE", sparse)
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
-        patch.setattr(path_index, "LIMIT", 3)
+        patch.setattr(path_index, "MAX_MATCHES", 3)
         index = indexed(paths)
         for end in range(1, len(query) + 1):
             assert index.find_paths(query[:end]) == best_by_hand(paths, query[:end])[:3]
@@ -231,7 +231,7 @@ def test_a_new_listing_replaces_the_old_by_blocks(before: list[str], after: list
                     assert set(after[: max(0, number - 2 * block)]) <= known <= {*before, *after}
 
         index.rebuild(listed())
-        assert index.find_paths("") == after[:LIMIT]
+        assert index.find_paths("") == after[:MAX_MATCHES]
         assert index.find_paths("a") == best_by_hand(after, "a")
 
 
@@ -251,7 +251,7 @@ def test_a_search_that_nobody_waits_for_ends() -> None:
     with pytest.raises(SearchCancelled):
         index.find_paths("mo9", lambda: next(asked) >= 2)
     assert next(asked) == 3
-    assert len(index.find_paths("mo9")) == LIMIT
+    assert len(index.find_paths("mo9")) == MAX_MATCHES
 
 
 def test_a_search_and_a_listing_give_way_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from app.config.settings import load_configuration
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.capabilities.profiles import store_fields
 from app.runtime.model_connection import LearnedProfiles
-from app.ui.screens.settings_screen import ROWS as SETTINGS
+from app.ui.screens.settings_screen import SETTING_GROUPS as SETTINGS
 from tests.ui.running_app import Running, running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer

@@ -17,8 +17,8 @@ from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionScreen, format_age
-from app.ui.screens.settings_screen import ROWS
-from app.ui.themes.first_theme import STANDARD
+from app.ui.screens.settings_screen import SETTING_GROUPS
+from app.ui.themes.first_theme import STANDARD_THEME
 from app.workspace import trust
 from tests.pilots import at_rest
 from tests.ui.running_app import Running, running, staged
@@ -125,7 +125,7 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
     async with running(tmp_path, server) as run:
         await run.command("settings")
         await run.screen("SettingsScreen")
-        rows = [row.key for _, group in ROWS for row in group]
+        rows = [row.key for _, group in SETTING_GROUPS for row in group]
         for _ in range(rows.index("chain_steps")):
             await run.pilot.press("down")
         await run.pilot.press("enter")
@@ -152,7 +152,7 @@ async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, serv
 
         await run.command("settings")
         await run.screen("SettingsScreen")
-        rows = [row.key for _, group in ROWS for row in group]
+        rows = [row.key for _, group in SETTING_GROUPS for row in group]
         await run.pilot.press(*["down"] * rows.index("max_cost"), "enter")
         await enter("cheap", "Cost of a session takes an amount")
         await enter("0", "Not saved", "greater than 0")
@@ -175,7 +175,7 @@ async def test_what_is_allowed_for_good_is_listed_and_revoked(tmp_path: Path, se
             allowed.add(CommandForm(words, open=True).dump())
         await run.command("settings")
         await run.screen("SettingsScreen")
-        titles = [row.title for _, group in ROWS for row in group]
+        titles = [row.title for _, group in SETTING_GROUPS for row in group]
         await run.pilot.press(*["down"] * titles.index("Allowed commands"), "right")
         assert type(run.app.screen).__name__ == "SettingsScreen", "there is no next value"
         with run.without("allowed_commands"):
@@ -266,7 +266,7 @@ async def test_themes_are_tried_on_where_the_cursor_rests(tmp_path: Path, server
         hand_in(run.app, "down", "escape")
         await run.screen("Workbench")
         await run.until(lambda: all(one.group != "try on" for one in run.app.workers), "the trial to be over")
-        assert run.app.theme == STANDARD
+        assert run.app.theme == STANDARD_THEME
 
 
 async def test_a_broken_theme_file_is_reported(tmp_path: Path, server: WireServer, home: Path) -> None:

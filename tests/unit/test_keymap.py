@@ -11,7 +11,7 @@ from textual.binding import Binding
 
 from app.keys.actions import ACTIONS, make_bindings
 from app.keys.keymap import (
-    DECISIONS,
+    DECISION_ACTION_IDS,
     KeymapError,
     config_spelling,
     effective_keys,
@@ -69,7 +69,7 @@ def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, 
 
 
 @pytest.mark.parametrize("key", ["enter", "escape", "space", "tab", "backspace"])
-@pytest.mark.parametrize("action", sorted(DECISIONS))
+@pytest.mark.parametrize("action", sorted(DECISION_ACTION_IDS))
 def test_a_decision_is_never_on_a_key_that_is_pressed_without_looking(action: str, key: str) -> None:
     with pytest.raises(KeymapError, match="without looking"):
         validate_keymap({action: key})
@@ -129,9 +129,9 @@ def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, s
         taken = validate_keymap(keymap)
     except KeymapError:
         return
-    keys = {action: set(effective_keys(BY_ID[action], taken)) for action in DECISIONS}
-    for first in DECISIONS:
-        for second in DECISIONS - {first}:
+    keys = {action: set(effective_keys(BY_ID[action], taken)) for action in DECISION_ACTION_IDS}
+    for first in DECISION_ACTION_IDS:
+        for second in DECISION_ACTION_IDS - {first}:
             assert not keys[first] & keys[second]
 
 

@@ -15,7 +15,7 @@ from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_p
 from app.tools.command.command_text import PlainTextDecoder
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_marks, has_visible_text
-from widgets.chat.markdown.markdown_splitter import DELIMITER, ITEM, RULE
+from widgets.chat.markdown.markdown_splitter import ITEM_PATTERN, RULE_PATTERN, TABLE_DELIMITER_PATTERN
 from widgets.chat.path_index import PathIndex
 
 BIDI_CLASSES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -317,10 +317,10 @@ TEXTS: dict[str, Callable[[], object]] = {
     "a name of digits": lambda: secret_reason("1" * SIZE),
     "beginnings of a key": lambda: secret_reason("x", b"\n-----BEGIN " * (SIZE // 12)),
     "a long word beside a letter": lambda: find_deceptive("é " + "a" * SIZE),
-    "blanks after a table's head": lambda: DELIMITER.match("---" + " " * SIZE + "x"),
-    "bars in a table's head": lambda: DELIMITER.match("-|" * (SIZE // 2) + "x"),
-    "a rule that is none": lambda: RULE.match("- " * (SIZE // 2) + "x"),
-    "a mark without an item": lambda: ITEM.match("1." + " " * SIZE),
+    "blanks after a table's head": lambda: TABLE_DELIMITER_PATTERN.match("---" + " " * SIZE + "x"),
+    "bars in a table's head": lambda: TABLE_DELIMITER_PATTERN.match("-|" * (SIZE // 2) + "x"),
+    "a rule that is none": lambda: RULE_PATTERN.match("- " * (SIZE // 2) + "x"),
+    "a mark without an item": lambda: ITEM_PATTERN.match("1." + " " * SIZE),
     "blanks before an unfinished line": lambda: has_visible_text(" " * SIZE + "x", ""),
     "blanks after an unfinished mark": lambda: has_visible_text("- " + " " * SIZE + "x", ""),
     **{

@@ -21,16 +21,16 @@ from app.ui.terminal.fitted_app import (
     PaletteFilter,
     UnsafeTextFilter,
     add_tints,
-    divide,
+    divide_strip,
     nearest_palette_colour,
-    textuals_divide,
+    original_strip_divide,
 )
-from app.ui.themes.first_theme import OWN_THEMES, STANDARD, own_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
-THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES,)).themes]
+THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES_FOLDER,)).themes]
 PARTS = st.integers(0, 255)
 THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
 
@@ -104,23 +104,23 @@ def uncollected() -> Iterator[None]:
 def test_the_parts_are_those_of_textual(texts: list[str], cuts: list[int]) -> None:
     segments = [Segment(text) for text in texts]
     for _ in range(2):
-        assert list(divide(Strip(segments), cuts)) == list(textuals_divide(Strip(segments), cuts))
+        assert list(divide_strip(Strip(segments), cuts)) == list(original_strip_divide(Strip(segments), cuts))
 
 
 def test_a_strip_that_nothing_divides_is_freed_without_the_collector(uncollected: None) -> None:
-    assert divide(Strip([Segment("text")]), [4, 9])
+    assert divide_strip(Strip([Segment("text")]), [4, 9])
     assert gc.collect() == 0
 
 
 def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
-    """Once this fails, `divide` in `app/ui/terminal/fitted_app.py` is not needed any more."""
-    assert textuals_divide(Strip([Segment("text")]), [4])
+    """Once this fails, `divide_strip` in `app/ui/terminal/fitted_app.py` is not needed any more."""
+    assert original_strip_divide(Strip([Segment("text")]), [4])
     assert gc.collect() > 0
 
 
 def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Strip, "divide", textuals_divide)
-    FittedApp(own_theme(STANDARD))
+    monkeypatch.setattr(Strip, "divide_strip", original_strip_divide)
+    FittedApp(own_theme(STANDARD_THEME))
     gc.collect()
     gc.disable()
     try:

@@ -7,11 +7,11 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.themes.first_theme import OWN_THEMES, STANDARD, fitting_theme, load_first_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, fitting_theme, load_first_theme
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
-OWN = load_themes((OWN_THEMES,))
+OWN = load_themes((OWN_THEMES_FOLDER,))
 
 
 def contrast(first: str, second: str) -> float:
@@ -129,7 +129,7 @@ def places(folder: Path) -> AppDirs:
 def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
     where = places(tmp_path)
     where.config.mkdir()
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
     where.config_file.write_text('theme = "signoff-light"\n')
     assert load_first_theme(None, {}, tmp_path, where).name == "signoff-light"
     (tmp_path / ".signoff.toml").write_text('theme = "nord"\n')
@@ -146,7 +146,7 @@ def test_whatever_the_files_say_there_is_a_first_theme(tmp_path: Path, text: str
     where.themes.mkdir(parents=True)
     where.config_file.write_text(text)
     (where.themes.parent / "elsewhere.toml").write_text('name = "elsewhere"\nprimary = "#ff00ff"\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
 
 
 @pytest.mark.parametrize("text", ['name = "mine"\nprimary = "no colour"', 'name = "mine"', "[", "primary = 3"])
@@ -154,20 +154,20 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
     where = places(tmp_path)
     where.themes.mkdir(parents=True)
     (where.themes / "mine.toml").write_text(text)
-    assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD
+    assert load_first_theme("mine", {}, tmp_path, where).name == STANDARD_THEME
 
 
 def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
-    assert fitting_theme(STANDARD, "standard") == "ansi-dark"
+    assert fitting_theme(STANDARD_THEME, "standard") == "ansi-dark"
     assert fitting_theme("signoff-light", "standard") == "signoff-light"
-    assert fitting_theme(STANDARD, "256") == fitting_theme(STANDARD, "truecolor") == STANDARD
+    assert fitting_theme(STANDARD_THEME, "256") == fitting_theme(STANDARD_THEME, "truecolor") == STANDARD_THEME
 
 
 def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(tmp_path: Path) -> None:
     where = places(tmp_path)
     where.config.mkdir()
     os.mkfifo(where.config_file)
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
     where.config_file.unlink()
     (tmp_path / "linked").write_text(f'theme = "signoff-light"\n# {"x" * 10_000}\n')
     where.config_file.symlink_to(tmp_path / "linked")
@@ -178,12 +178,12 @@ def test_no_workspace_can_keep_the_first_picture_waiting(tmp_path: Path) -> None
     where = places(tmp_path)
     file = tmp_path / ".signoff.toml"
     file.symlink_to("/dev/zero")
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
     file.unlink()
     os.mkfifo(file)
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME
     file.unlink()
     file.write_text(f'theme = "nord"\n# {"x" * 10_000}\n')
-    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD, (
+    assert load_first_theme(None, {}, tmp_path, where).name == STANDARD_THEME, (
         "too long to be read before there is a picture"
     )

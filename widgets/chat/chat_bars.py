@@ -16,8 +16,8 @@ from app.agent.updates import Phase
 from app.conversation.todos import Todo, count_done, current_or_next_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
-from widgets.chat.entries.tool_entries import VERBS
-from widgets.chat.markdown.styled_lines import TEXT, cell_width, format_seconds, shorten, wrap_text
+from widgets.chat.entries.tool_entries import TOOL_VERBS
+from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_seconds, shorten, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -206,7 +206,7 @@ def _running(tool: str) -> str:
     """In words of the transcript: it does not call a tool by its name on the wire, unless it has no other."""
     if tool == "run_command":
         return "Running a command"
-    return f"Running {tool}" if tool and tool not in VERBS else "Running tools"
+    return f"Running {tool}" if tool and tool not in TOOL_VERBS else "Running tools"
 
 
 _MARKS = {
@@ -373,7 +373,7 @@ class QuestionBar(ClickTargets):
         return [
             (index, row.text)
             for index, option in enumerate(self._question.options if self._question else ())
-            for row in wrap_text(escape_unsafe(option), TEXT, room)
+            for row in wrap_text(escape_unsafe(option), TEXT_STYLE, room)
         ]
 
     def _view(self, rows: Sequence[tuple[int, str]]) -> int:

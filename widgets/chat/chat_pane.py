@@ -31,7 +31,7 @@ from app.conversation.log import from_first_turn
 from app.images.mentions import Mention
 from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.entries.entry_base import Change, PutEntry
+from widgets.chat.entries.entry_base import EntryChange, PutEntry
 from widgets.chat.entry_builder import EntryBuilder, key_of
 from widgets.chat.markdown.markdown_document import preload
 from widgets.chat.transcript import Transcript
@@ -40,7 +40,7 @@ from widgets.common.input_order import is_handling_input
 
 _INTERVAL = 1 / 30
 """Seconds between two pictures, at least."""
-TYPING_PAUSE = 0.01
+KEY_FIRST_SECONDS = 0.01
 """Seconds that what streams in waits after a key, so that the key is painted first."""
 _LONGEST_PAUSE = 0.1
 """Seconds after which it waits no longer, however fast somebody types."""
@@ -104,9 +104,9 @@ class RefreshPace:
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def should_yield_to_keys(self, *, in_hand: bool) -> bool:
-        """Whether to ask again after `TYPING_PAUSE`; `is_handling_input`: a key is being dealt with."""
+        """Whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_input`: a key is being dealt with."""
         now = self._clock()
-        typing = in_hand or now - self._typed < TYPING_PAUSE
+        typing = in_hand or now - self._typed < KEY_FIRST_SECONDS
         return typing and now - self._taken < _LONGEST_PAUSE
 
     @property
@@ -328,7 +328,7 @@ class ChatPane(Column):
         self._flush_due = None
         loading = self._reader is not None and not self._reader.is_finished
         if loading or self._pace.should_yield_to_keys(in_hand=is_handling_input(self.app)):
-            self._flush_soon(TYPING_PAUSE)
+            self._flush_soon(KEY_FIRST_SECONDS)
         elif not (rest := self._pace.seconds_left):
             self.flush()
         elif not self.transcript.continue_layout():
@@ -346,7 +346,7 @@ class ChatPane(Column):
         elif not self.transcript.continue_layout():
             self._flush_soon(_SLICE_INTERVAL)
 
-    def _show(self, changes: list[Change], *, streams: bool = False) -> bool:
+    def _show(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
         last = {change.entry.key: change for change in changes if isinstance(change, PutEntry)}
         shown = [change for change in changes if not isinstance(change, PutEntry) or last[change.entry.key] is change]

@@ -197,7 +197,7 @@ def _edge(text: str) -> int:
     return position or _EDGE_CHARACTERS
 
 
-QUIET_SECONDS = 1.0
+TYPING_PAUSE_SECONDS = 1.0
 """For how long no key has come when one is taken for something else than writing."""
 
 _STEERED = frozenset({"tab", "escape"})
@@ -271,7 +271,7 @@ class Editor(TextArea):
         what the chat has to lay out.
         """
         key, now = event.key, input_arrival(self.app)
-        self.is_quiet = now - self._key_at >= QUIET_SECONDS and not isinstance(event, JoinedKey)
+        self.is_quiet = now - self._key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
         self._key_at = now
         if self.before_key(event):
             event.stop()

@@ -13,7 +13,7 @@ from textual.widget import Widget
 from app.text.safe_text import escape_unsafe
 from widgets.chat.markdown.styled_lines import cell_width, shorten
 
-Source = Literal["file", "command", "history"]
+CompletionSource = Literal["file", "command", "history"]
 
 _ROWS = 8
 
@@ -48,7 +48,7 @@ class CompletionPopup(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.source: Source = "file"
+        self.source: CompletionSource = "file"
         self._choices: Sequence[Suggestion] = ()
         self._index = 0
         self._title = ""
@@ -64,7 +64,7 @@ class CompletionPopup(Widget):
         return self._choices[self._index] if self.is_open and self._choices else None
 
     def open(
-        self, source: Source, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
+        self, source: CompletionSource, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
         """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
         them."""

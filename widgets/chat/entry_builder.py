@@ -40,7 +40,7 @@ from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
-from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import DropEntry, EntryChange, PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     CommandEntry,
@@ -113,12 +113,12 @@ class EntryBuilder:
         """The latest question that has no answer yet."""
         return next((entry for entry in reversed(self._questions.values()) if entry.answer is None), None)
 
-    def changes_of_log(self, events: Iterable[Event]) -> Iterator[Change]:
+    def changes_of_log(self, events: Iterable[Event]) -> Iterator[EntryChange]:
         """The changes of a whole log."""
         for event in events:
             yield from self.changes_of_event(event)
 
-    def changes_of_update(self, update: SessionUpdate) -> list[Change]:
+    def changes_of_update(self, update: SessionUpdate) -> list[EntryChange]:
         """The changes of one update of a running session; text that streams in comes back whole in its entry."""
         match update:
             case EventRecorded(event):
@@ -144,7 +144,7 @@ class EntryBuilder:
             case _:
                 return []
 
-    def changes_of_event(self, event: Event) -> list[Change]:
+    def changes_of_event(self, event: Event) -> list[EntryChange]:
         """The changes of one event."""
         self._events += 1
         key = f"e{event.id or -self._events}"
@@ -184,34 +184,34 @@ class EntryBuilder:
     def _key(self, part: str) -> str:
         return f"{part}{self._turn}{self._response}"
 
-    def _end_reasoning(self) -> list[Change]:
+    def _end_reasoning(self) -> list[EntryChange]:
         if not self._reasoning or self._answer or self._writing:
             return []
         return [PutEntry(ReasoningEntry(self._key("reasoning"), self._reasoning))]
 
-    def _call_streamed(self, index: int, name: str, characters: int) -> list[Change]:
+    def _call_streamed(self, index: int, name: str, characters: int) -> list[EntryChange]:
         key = self._key(f"writing{index}.")
         self._writing[index] = key
         self._streaming[key] = None
         return [PutEntry(ToolEntry(key, name, status="writing", characters=characters))]
 
-    def _discard(self) -> list[Change]:
+    def _discard(self) -> list[EntryChange]:
         changes = self._drops(kept={self._key("answer")})
         self._discarded.append(self._key("answer") if self._answer else "")
-        kept: list[Change] = []
+        kept: list[EntryChange] = []
         if self._answer:
             kept.append(PutEntry(AnswerEntry(self._key("answer"), self._answer, "discarded")))
             self._response += 1
         self._forget_stream()
         return [*changes, *kept]
 
-    def _drop_stream(self) -> list[Change]:
+    def _drop_stream(self) -> list[EntryChange]:
         """Remove streamed text that was never recorded."""
         changes = self._drops(kept=())
         self._forget_stream()
         return changes
 
-    def _drops(self, kept: Collection[str]) -> list[Change]:
+    def _drops(self, kept: Collection[str]) -> list[EntryChange]:
         # From the last to the first: of many, none has to be moved up before it goes.
         return [DropEntry(key) for key in reversed(self._streaming) if key not in kept]
 
@@ -221,7 +221,7 @@ class EntryBuilder:
         self._streaming = {}
         self._overtaken = False
 
-    def _assistant(self, event: AssistantMessage) -> list[Change]:
+    def _assistant(self, event: AssistantMessage) -> list[EntryChange]:
         if event.state == "discarded":
             return self._assistant_discarded(event)
         entries: list[TranscriptEntry] = []
@@ -241,7 +241,7 @@ class EntryBuilder:
         self._forget_stream()
         return changes
 
-    def _assistant_discarded(self, event: AssistantMessage) -> list[Change]:
+    def _assistant_discarded(self, event: AssistantMessage) -> list[EntryChange]:
         """Return the entry of a failed attempt; attempts are recorded together with the one that succeeded."""
         key = self._discarded.pop(0) if self._discarded else None
         if key is None and event.text:
@@ -251,7 +251,7 @@ class EntryBuilder:
 
     # Tools.
 
-    def _called(self, call: ToolCall) -> list[Change]:
+    def _called(self, call: ToolCall) -> list[EntryChange]:
         if call.name == "ask_user" and not call.invalid:
             self._asking.add(call.uid)
             return []
@@ -265,14 +265,14 @@ class EntryBuilder:
         self._tools[call.uid] = entry
         return [PutEntry(entry)]
 
-    def _set_tool(self, call: str, **fields: object) -> list[Change]:
+    def _set_tool(self, call: str, **fields: object) -> list[EntryChange]:
         entry = self._tools.get(call)
         if entry is None:
             return []
         self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
         return [PutEntry(self._tools[call])]
 
-    def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[Change]:
+    def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[EntryChange]:
         """Return the change for a call's text before it has a result."""
         entry = self._tools.get(update.call)
         if entry is None:
@@ -285,7 +285,7 @@ class EntryBuilder:
         # An interrupted call may have its result already.
         return self._set_tool(update.call, status="running") if entry.status == "asking" else []
 
-    def _result(self, event: ToolResult) -> list[Change]:
+    def _result(self, event: ToolResult) -> list[EntryChange]:
         if event.call in self._asking and event.call in self._questions:
             return []
         self._turn_waited += event.waited
@@ -303,7 +303,7 @@ class EntryBuilder:
             proposal=event.proposal,
         )
 
-    def _answered(self, call: str, text: str) -> list[Change]:
+    def _answered(self, call: str, text: str) -> list[EntryChange]:
         question = self._questions.get(call)
         if question is None:
             return []
@@ -312,7 +312,7 @@ class EntryBuilder:
 
     # Proposals and turns.
 
-    def _proposal(self, event: ProposalStaged | ProposalDecided | ProposalChanged, key: str) -> list[Change]:
+    def _proposal(self, event: ProposalStaged | ProposalDecided | ProposalChanged, key: str) -> list[EntryChange]:
         match event:
             case ProposalStaged():
                 of_command = event.origin is not None and event.origin.kind is OriginKind.COMMAND
@@ -358,9 +358,9 @@ class EntryBuilder:
                     ),
                 ]
 
-    def _fold_edits(self, calls: Sequence[str], card: str) -> list[Change]:
+    def _fold_edits(self, calls: Sequence[str], card: str) -> list[EntryChange]:
         """Remove the edit calls of a step: their files are on its card."""
-        changes: list[Change] = []
+        changes: list[EntryChange] = []
         for call in calls:
             entry = self._tools.get(call)
             if entry is not None and entry.name in _EDITS and entry.status == "staged":
@@ -370,14 +370,14 @@ class EntryBuilder:
         # From the last to the first: of many, none has to be moved up before it goes.
         return changes[::-1]
 
-    def _set_card(self, proposal: str, state: str, reason: str) -> list[Change]:
+    def _set_card(self, proposal: str, state: str, reason: str) -> list[EntryChange]:
         card = self._proposals.get(proposal)
         if card is None:
             return []
         self._proposals[proposal] = replace(card, state=state, reason=reason)
         return [PutEntry(self._proposals[proposal])]
 
-    def _turn_end(self, event: TurnEnded, key: str) -> list[Change]:
+    def _turn_end(self, event: TurnEnded, key: str) -> list[EntryChange]:
         duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
         calls, spent = self._turn_calls, self._turn_spent
         self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, TokenTotals()

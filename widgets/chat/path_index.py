@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from app.concurrency import yield_to_event_loop
 
-LIMIT = 50
+MAX_MATCHES = 50
 """Matches that are kept."""
 _BLOCK = 2048
 """Paths in a block; between two of them a search gives way, or is given up."""
@@ -132,7 +132,7 @@ class _Best:
         if self.longest is not None and length >= self.longest:
             return
         self.found.setdefault((number, start), (tier, length))
-        if len(self.found) >= (LIMIT if self.longest is None else 2 * LIMIT):
+        if len(self.found) >= (MAX_MATCHES if self.longest is None else 2 * MAX_MATCHES):
             self._trim()
 
     def _trim(self) -> None:
@@ -142,7 +142,7 @@ class _Best:
 
     def in_order(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Return the best, best first."""
-        return nsmallest(LIMIT, self.found.items(), key=lambda each: (*each[1], *each[0]))
+        return nsmallest(MAX_MATCHES, self.found.items(), key=lambda each: (*each[1], *each[0]))
 
     @property
     def is_full(self) -> bool:
@@ -187,7 +187,7 @@ class PathIndex:
         """
         blocks, query = self._blocks, query.lower()
         if not query:
-            return list(islice(_all(blocks), LIMIT))
+            return list(islice(_all(blocks), MAX_MATCHES))
         if self._narrow is not None and self._narrow[0] is blocks and query.startswith(self._narrow[1]):
             kept = ((path.lower(), path) for path in self._narrow[2])
             ranked = [(rank_match(query, lower), path) for lower, path in kept if _fits(query, lower)]

@@ -15,7 +15,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.keys.actions import make_bindings
-from widgets.chat.entries.entry_base import MARK_WIDTH, Change, DropEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import MARK_WIDTH, DropEntry, EntryChange, TranscriptEntry
 from widgets.chat.entries.proposal_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers
 from widgets.chat.markdown.styled_lines import StyledLine, make_visible, slice_spans
@@ -233,7 +233,7 @@ class Transcript(StripView, can_focus=True):
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
-    def apply(self, changes: Iterable[Change], *, streams: bool = False) -> bool:
+    def apply(self, changes: Iterable[EntryChange], *, streams: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `continue_layout`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
@@ -261,7 +261,7 @@ class Transcript(StripView, can_focus=True):
             self._settle(streams=True)
         return not self._layout.is_behind
 
-    def _take(self, change: Change) -> int | None:
+    def _take(self, change: EntryChange) -> int | None:
         if isinstance(change, DropEntry) and (index := self._slots.index_of(change.key)) is not None:
             self._cursor.on_removed(index)
         return self._layout.apply(change)

@@ -6,9 +6,16 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple, Self
 
-from widgets.chat.entries.entry_base import Change, DropEntry, EntryGutter, GrowingRows, PutEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import (
+    DropEntry,
+    EntryChange,
+    EntryGutter,
+    GrowingRows,
+    PutEntry,
+    TranscriptEntry,
+)
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry
-from widgets.chat.markdown.styled_lines import BLANK, StyledLine
+from widgets.chat.markdown.styled_lines import BLANK_LINE, StyledLine
 
 
 class SlotLayout(NamedTuple):
@@ -76,7 +83,7 @@ class EntrySlot:
     def line(self, offset: int) -> StyledLine:
         """A row, if it was laid out."""
         lines = self.lines or ()
-        return lines[offset] if 0 <= offset < len(lines) else BLANK
+        return lines[offset] if 0 <= offset < len(lines) else BLANK_LINE
 
     def drop_rows(self) -> None:
         """Drop the rows, keep the height."""
@@ -310,7 +317,7 @@ class TranscriptLayout:
         self.slots.resize(old, self._width)
         self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
 
-    def apply(self, change: Change) -> int | None:
+    def apply(self, change: EntryChange) -> int | None:
         """Apply a change; return the index of the new or changed entry, None if one was removed."""
         match change:
             case PutEntry(entry):

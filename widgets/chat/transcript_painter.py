@@ -10,7 +10,7 @@ from textual.cache import FIFOCache
 from textual.content import Content
 from textual.strip import Strip
 
-from widgets.chat.markdown.styled_lines import TEXT, Span, StyledLine, TextStyle, cell_width
+from widgets.chat.markdown.styled_lines import TEXT_STYLE, Span, StyledLine, TextStyle, cell_width
 from widgets.chat.transcript_layout import EntrySlot, TranscriptLayout
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class TranscriptPainter:
         return segments
 
     def _strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        rest = self._palette.style(TEXT, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
+        rest = self._palette.style(TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
         room = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if room < 0:
             return (

@@ -65,7 +65,7 @@ class OnScreenClock:
         return self._since is not None and self._since <= moment
 
 
-Input = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
+InputEvent = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """Input events; leaving the terminal and coming back count too, since they move the focus."""
 
 _ROUNDS = 12
@@ -78,7 +78,7 @@ _PAINTED = 0.01
 """Seconds after which what the user did is on the screen."""
 _HELD_UP = 0.1
 """Seconds after which a large change goes on, however fast somebody types."""
-TOGETHER = "Several keys came at once, so nothing was decided. Press the key again."
+JOINED_KEYS_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
 """Says why a key that decides did nothing."""
 _IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
 """Keys without a printable character that a pasted text consists of, too."""
@@ -163,7 +163,7 @@ class InputOrder:
     @staticmethod
     def is_undelivered_input(event: events.Event) -> bool:
         """Return whether an event is input that was not delivered yet."""
-        return isinstance(event, Input) and not event.is_forwarded
+        return isinstance(event, InputEvent) and not event.is_forwarded
 
     async def queue_event(self, event: events.Event) -> None:
         """Queue an event; deliver it now or in its turn."""
@@ -234,7 +234,7 @@ class OrderedApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         """Queue the user's input; handle all other events at once."""
-        if isinstance(event, Input) and not self.screen_stack:
+        if isinstance(event, InputEvent) and not self.screen_stack:
             # A key that comes when the screens are already closed is nobody's, nor one that a widget passes on then.
             return
         if self.input.is_undelivered_input(event):

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from app.keys.keymap import key_name
 
-GAP = 3
+HINT_GAP = 3
 """Columns between two hints."""
 MAIN_BUTTON = 1
 """The mouse button that presses things; the others belong to the terminal."""
@@ -89,7 +89,7 @@ class KeyHint(NamedTuple):
         return Content.assemble((self.name, key + underline), " ", (self.words, words + underline))
 
 
-Placed = tuple[int, int, KeyHint]
+PlacedHint = tuple[int, int, KeyHint]
 """Row, column, hint."""
 
 
@@ -98,7 +98,7 @@ class HintLine(ClickTargets):
 
     hovered: reactive[KeyHint | None] = reactive(None)
 
-    def places(self, width: int) -> Sequence[Placed]:
+    def places(self, width: int) -> Sequence[PlacedHint]:
         """Return the position of each hint, from left to right and top to bottom."""
         raise NotImplementedError
 
@@ -147,15 +147,15 @@ class KeyHints(HintLine):
         super().__init__()
         self.hints = tuple(hints)
 
-    def places(self, width: int) -> Sequence[Placed]:
+    def places(self, width: int) -> Sequence[PlacedHint]:
         """Return positions from left to right; hints that do not fit start a new line."""
-        placed: list[Placed] = []
+        placed: list[PlacedHint] = []
         row = column = 0
         for hint in self.hints:
             if column and column + hint.width > width:
                 row, column = row + 1, 0
             placed.append((row, column, hint))
-            column += hint.width + GAP
+            column += hint.width + HINT_GAP
         return placed
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:

@@ -23,7 +23,7 @@ from widgets.common.figures import (
     format_tokens,
     join_parts,
 )
-from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, Placed
+from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, PlacedHint
 
 if TYPE_CHECKING:
     from textual.binding import ActiveBinding
@@ -321,10 +321,10 @@ class KeyBar(HintLine):
             named = {action for node in above if isinstance(node, ShowsOwnKeys) for action in node.named_keys}
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
-    def places(self, width: int) -> Sequence[Placed]:
+    def places(self, width: int) -> Sequence[PlacedHint]:
         """Return the pane's hints from the left and the app's from the right."""
         kept = fitting_hints(self.hints, width)
-        placed: list[Placed] = []
+        placed: list[PlacedHint] = []
         column = 0
         for hint in (hint for hint, _, everywhere in kept if not everywhere):
             placed.append((0, column, hint))

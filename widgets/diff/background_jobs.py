@@ -8,7 +8,7 @@ from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import hunk_texts
 from widgets.diff.diff_cursor import DiffCanvas, Job
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_model import LAYOUT_SLICE, DiffModel
+from widgets.diff.diff_model import LAYOUT_SLICE_SECONDS, DiffModel
 from widgets.diff.display_cells import widest_line
 from widgets.diff.line_marks import find_moved_lines
 from widgets.diff.render_context import RenderContext
@@ -96,7 +96,7 @@ class BackgroundJobs:
         """Lay out invisible rows in small pieces on a thread, and measure the width of all rows."""
         sheet = self._sheet
         while layout is sheet.rows and not layout.complete:
-            layout.grow(seconds=LAYOUT_SLICE)
+            layout.grow(seconds=LAYOUT_SLICE_SECONDS)
             await asyncio.sleep(_PAUSE)
         if layout is not sheet.rows:
             return

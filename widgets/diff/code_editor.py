@@ -21,15 +21,15 @@ from textual.widgets import TextArea
 
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, MarkedBlock
 from widgets.common.text_colours import syntax_classes, syntax_css
-from widgets.diff.syntax_tokens import LONGEST_LINE, Stretch, lex_lines
+from widgets.diff.syntax_tokens import MAX_LINE_CHARACTERS, StyledStretch, lex_lines
 
 if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeys
 
 
-STRETCH = 50
+CHUNK_LINES = 50
 """Lines that are coloured at a time."""
-LEAD = 60
+LEAD_LINES = 60
 """Lines above them that the lexer is shown, so that it knows when it begins inside of a string."""
 _KEPT = 60
 
@@ -81,7 +81,7 @@ class CodeEditor(TextArea):
         shown = text.translate(self._glyphs)
         super().__init__(shown, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         self._path = path
-        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[Stretch, ...]]] = OrderedDict()
+        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[StyledStretch, ...]]] = OrderedDict()
         """By the lines that the lexer was shown, so that only what was touched is coloured again."""
         self._colours: dict[str, Style] = {}
         self._vim: VimKeys | None = None
@@ -125,7 +125,7 @@ class CodeEditor(TextArea):
     def get_line(self, line_index: int) -> Text:
         """Return a line with its syntax colours."""
         line = super().get_line(line_index)
-        if len(line.plain) <= LONGEST_LINE:
+        if len(line.plain) <= MAX_LINE_CHARACTERS:
             for start, end, kind in self._spans(line_index):
                 line.stylize(self._style(kind), start, end)
         return line
@@ -148,11 +148,11 @@ class CodeEditor(TextArea):
         self._colours = {}
         super().notify_style_update()
 
-    def _spans(self, line_index: int) -> tuple[Stretch, ...]:
-        first = line_index - line_index % STRETCH
-        above = min(first, LEAD)
+    def _spans(self, line_index: int) -> tuple[StyledStretch, ...]:
+        first = line_index - line_index % CHUNK_LINES
+        above = min(first, LEAD_LINES)
         document = self.document
-        last = min(document.line_count, first + STRETCH)
+        last = min(document.line_count, first + CHUNK_LINES)
         shown = tuple(document.get_line(index) for index in range(first - above, last))
         key = (above, shown)
         spans = self._lexed.get(key)

@@ -15,15 +15,22 @@ from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspicious_spans
 from widgets.diff.render_context import DrawnLine, RenderContext, StyleOf
-from widgets.diff.syntax_tokens import Flagged, Run, Stretch, clip_stretches, overlay_stretches, style_runs
+from widgets.diff.syntax_tokens import (
+    FlaggedStretch,
+    StyledRun,
+    StyledStretch,
+    clip_stretches,
+    overlay_stretches,
+    style_runs,
+)
 
-RIGHT_SIDE = 1 << 20
+RIGHT_SIDE_OFFSET = 1 << 20
 """Added to the selection offsets of the right half, so that the two halves are told apart."""
 
 BEFORE_EDGE, BEYOND_EDGE = "←", "→"
 """Stand in the first or last cell of a line that goes on there."""
 
-UNCOVERED = "!"
+UNCOVERED_SIGN = "!"
 """Stands before the sign of a line that no test runs."""
 
 _CONTINUED = " ↳ "
@@ -146,7 +153,7 @@ class CodePainter:
         looks = self._looks(row, side, number)
         tinted = looks.kind and not looks.dim
         gutter = ["diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter"]
-        if looks.sign.startswith(UNCOVERED):
+        if looks.sign.startswith(UNCOVERED_SIGN):
             gutter.append("diff--uncovered")
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
         label = " ".join(text.rjust(self.scene.digits) for text in texts)
@@ -155,7 +162,9 @@ class CodePainter:
         code = self._code(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, looks)
         numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
         if offsets:
-            numbers_and_sign = _before(numbers_and_sign, RIGHT_SIDE if self.scene.split and side == "new" else 0, y)
+            numbers_and_sign = _before(
+                numbers_and_sign, RIGHT_SIDE_OFFSET if self.scene.split and side == "new" else 0, y
+            )
         return [numbers_and_sign, *code]
 
     def _looks(self, row: LineRow, side: Side, number: int) -> CodeStyle:
@@ -166,7 +175,7 @@ class CodePainter:
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         line = SourceLine(row.file, side, number)
         if line in self.scene.marks.uncovered:
-            return CodeStyle(kind, f"{UNCOVERED}{sign} ", words, dim)
+            return CodeStyle(kind, f"{UNCOVERED_SIGN}{sign} ", words, dim)
         if spaces:
             return CodeStyle(kind, f"␣{sign} ", words, dim)
         if line in self.scene.marks.moved:
@@ -186,7 +195,7 @@ class CodePainter:
             base.append(f"diff--{looks.kind}")
         stretches = () if looks.dim else self._stretches(shown, at, looks, first, last)
         flags = self._flags(shown, at, looks, first, last)
-        begin = RIGHT_SIDE if self.scene.split and at.side == "new" else 0
+        begin = RIGHT_SIDE_OFFSET if self.scene.split and at.side == "new" else 0
         column = first + begin
         segments = self._segments(
             shown.text[first:last], style_runs(last - first, stretches, flags), base, at, column
@@ -211,12 +220,12 @@ class CodePainter:
 
     def _stretches(
         self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
-    ) -> Sequence[Stretch]:
+    ) -> Sequence[StyledStretch]:
         """The tokens and changed words among the visible characters, counted from the first of these."""
         side, number = at.side, at.number
         if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
             side, number = "new", at.row.new
-        tokens: Sequence[Stretch] = self.scene.syntax.spans(at.row.file, side, number)
+        tokens: Sequence[StyledStretch] = self.scene.syntax.spans(at.row.file, side, number)
         words = looks.words
         if shown.stops:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
@@ -236,9 +245,11 @@ class CodePainter:
             or (self.scene.line_text(file, "old", row.old) == self.scene.line_text(file, "new", row.new))
         )
 
-    def _flags(self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int) -> list[Flagged]:
+    def _flags(
+        self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
+    ) -> list[FlaggedStretch]:
         """The marks among the visible characters, counted from the first of these."""
-        flags: list[Flagged] = []
+        flags: list[FlaggedStretch] = []
 
         def mark(begin: int, end: int, flag: int) -> None:
             begin, end = max(begin, first), min(end, last)
@@ -263,7 +274,7 @@ class CodePainter:
         return flags
 
     def _segments(
-        self, text: str, pieces: Iterable[Run], base: list[str], at: CodePosition, column: int
+        self, text: str, pieces: Iterable[StyledRun], base: list[str], at: CodePosition, column: int
     ) -> list[Segment]:
         """Runs of equal looks as Rich knows them."""
         segments: list[Segment] = []
@@ -301,7 +312,7 @@ def _before(segment: Segment, column: int, y: int) -> Segment:
 
 def is_right_half(column: int) -> bool:
     """Return whether a selection offset lies in the right half, or left of its code."""
-    return column >= RIGHT_SIDE // 2
+    return column >= RIGHT_SIDE_OFFSET // 2
 
 
 def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
@@ -315,7 +326,7 @@ def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tup
         if right != (side == "new"):
             return None
         if right:
-            start, end = start - RIGHT_SIDE, end if end == -1 else max(0, end - RIGHT_SIDE)
+            start, end = start - RIGHT_SIDE_OFFSET, end if end == -1 else max(0, end - RIGHT_SIDE_OFFSET)
         elif is_right_half(end):
             end = -1
     return max(0, start), end if end == -1 else max(0, end)

@@ -18,7 +18,7 @@ from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, hunk_texts
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
-    AT_HEAD,
+    HUNK_HEAD_KINDS,
     BlankRow,
     CommentKind,
     CommentRow,
@@ -96,7 +96,7 @@ class DiffShape:
 CONTEXT_LINES = 3
 """Unchanged lines shown at each side of a hunk."""
 
-SMALLEST_FOLD = 3
+MIN_FOLD_LINES = 3
 """Shorter unchanged stretches are shown."""
 
 _MEASURED_ROWS = 250
@@ -123,7 +123,7 @@ class _Comments:
         self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
             row = CommentRow(comment.line.file, number, comment.text, comment.kind)
-            if comment.kind in AT_HEAD:
+            if comment.kind in HUNK_HEAD_KINDS:
                 self.above.setdefault(comment.line, []).append(row)
             else:
                 self.at[comment.line].append(row)
@@ -207,7 +207,7 @@ class _Builder:
         hidden = count - head - tail
         opened = ((file, gap) in self.shape.opened) != self.shape.whole
         untouched = first and last and hidden > 0
-        if opened or (hidden < SMALLEST_FOLD and not untouched):
+        if opened or (hidden < MIN_FOLD_LINES and not untouched):
             yield from self._context(file, old, new, count, gap)
             return
         yield from self._context(file, old, new, head, gap)

@@ -11,7 +11,7 @@ from textual.theme import BUILTIN_THEMES, Theme
 
 from widgets.common.text_colours import syntax_classes, syntax_css
 
-COMPONENTS: Final = {
+DIFF_COMPONENT_CLASSES: Final = {
     "diff--plain",
     "diff--added",
     "diff--added-word",

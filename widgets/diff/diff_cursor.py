@@ -10,7 +10,7 @@ from widgets.diff.diff_layout import Landmarks
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, ContextSegment, FoldRow, LineRow, Row, SourceLine
 
-MARGIN = 3
+_SCROLL_MARGIN = 3
 """Lines kept visible above and below the cursor."""
 
 _NO_LINES = 20
@@ -143,7 +143,7 @@ class DiffCursor:
         self._view.fit()
         return number
 
-    def move_to(self, row: int, *, above: int = MARGIN) -> None:
+    def move_to(self, row: int, *, above: int = _SCROLL_MARGIN) -> None:
         """Move to a row and scroll as little as needed, with `above` lines of margin."""
         rows = self._sheet.rows
         if not rows.rows:
@@ -173,7 +173,7 @@ class DiffCursor:
         if at_top:
             self._scroll(line)
         elif not (first + 1 <= line and line + min(segment.height, room - 2) <= first + room):
-            self._scroll(max(0, line - min(MARGIN + 1, room // 4)))
+            self._scroll(max(0, line - min(_SCROLL_MARGIN + 1, room // 4)))
         self.move_to(row, above=0 if at_top else 1)
 
     def go_to_file(self, file: int) -> None:

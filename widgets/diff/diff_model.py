@@ -9,7 +9,7 @@ from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers, side_text
 from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_rows import AT_HEAD, LineRow, NoteRow, Row, SourceLine
+from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest_line
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
@@ -17,7 +17,7 @@ from widgets.diff.render_context import RenderContext
 from widgets.diff.syntax_tokens import SyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace
 
-SPLIT_WIDTH = 140
+MIN_SPLIT_WIDTH = 140
 """From this many columns on, the two sides stand side by side unless the user chose otherwise."""
 
 _UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
@@ -25,7 +25,7 @@ _UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 _LINES_AT_ONCE = 2_000
 """Terminal lines, at most, that are laid out and measured before the first frame; the rest follows it."""
 
-LAYOUT_SLICE = 0.004
+LAYOUT_SLICE_SECONDS = 0.004
 """Seconds that a layout is worked out for at a time."""
 
 
@@ -140,7 +140,7 @@ class DiffModel:
 
     def is_split(self, width: int) -> bool:
         """Return whether the sides are shown side by side at a width."""
-        return width >= SPLIT_WIDTH if self.split_wanted is None else self.split_wanted
+        return width >= MIN_SPLIT_WIDTH if self.split_wanted is None else self.split_wanted
 
     def lay_out(self, size: Size, row: Row | None) -> int:
         """Compute a new layout as far as visible, and down to a row if given; return that row's number."""
@@ -166,7 +166,7 @@ class DiffModel:
         )
         # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
         self.rows.grow(lines=2 * size.height)
-        self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE)
+        self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
         number = 0 if row is None else self.rows.find_equal_row(row) or 0
         if row is not None and self.rows.rows:
             self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
@@ -176,7 +176,7 @@ class DiffModel:
         """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
-        remarked = [comment.line for comment in self.comments if comment.kind not in AT_HEAD]
+        remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
         return self.spaces.excluding(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:

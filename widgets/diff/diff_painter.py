@@ -46,7 +46,7 @@ _SEARCHED_LINES = 400
 
 _LONGEST_DEFINITION = 400
 
-Piece = tuple[str, tuple[str, ...]]
+StyledPiece = tuple[str, tuple[str, ...]]
 """Safe text and its component classes."""
 
 
@@ -94,7 +94,7 @@ class DiffPainter:
             case BlankRow():
                 return self._full([], ("diff--plain", *over))
 
-    def _full(self, pieces: Iterable[Piece], classes: tuple[str, ...]) -> Strip:
+    def _full(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
         """Pieces cropped and padded to the width of the row."""
         segments = [Segment(text, self.style(over)) for text, over in pieces if text]
         return Strip(segments).adjust_cell_length(self.scene.width, self.style(classes))
@@ -128,7 +128,7 @@ class DiffPainter:
         change = diff.change
         head, quiet = ("diff--file", *over), ("diff--file-quiet", *over)
         glyph, kind = file_sign(change)
-        facts: list[Piece] = [(f"  {text}", (name, *over)) for text, name in file_facts(diff, self.scene)]
+        facts: list[StyledPiece] = [(f"  {text}", (name, *over)) for text, name in file_facts(diff, self.scene)]
         room = max(8, self.scene.width - sum(cell_len(text) for text, _ in facts) - 5)
         name = file_name(change, room)
         arrow = "▸" if row.file in self.scene.collapsed else "▾"

@@ -99,7 +99,7 @@ class FoldRow(NamedTuple):
 CommentKind = Literal["remark", "finding", "known", "asked", "held", "unheld", "untold"]
 """The user's remark; what a check found; what it found without the proposal too; what the user asked aside; and at
 the head of a hunk what notices if it is missing, that nothing does, or that it can't be told."""
-AT_HEAD: tuple[CommentKind, ...] = ("held", "unheld", "untold")
+HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("held", "unheld", "untold")
 """Those that stand above the hunk on whose first line they are."""
 
 

@@ -92,7 +92,7 @@ class SearchBar(Horizontal):
         self.post_message(SearchBar.Finished(""))
 
 
-SEARCHED_AT_ONCE = 20_000
+MAX_LINES_WITHOUT_THREAD = 20_000
 """Lines up to which a search is done at once rather than in a thread."""
 
 
@@ -194,7 +194,7 @@ class DiffSearch:
         diffs, scene = self._sheet.diffs, self._sheet.scene
         self.query = scene.query = query
         scene.found = None
-        self.running = bool(query) and sum(len(diff.new) for diff in diffs) > SEARCHED_AT_ONCE
+        self.running = bool(query) and sum(len(diff.new) for diff in diffs) > MAX_LINES_WITHOUT_THREAD
         if self.running:
             self._view.run_job("search", partial(self._search_beside, diffs, query))
         else:

@@ -21,7 +21,7 @@ from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffShape
-from widgets.diff.diff_colours import COMPONENTS, DIFF_CSS
+from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
 from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
@@ -31,7 +31,7 @@ from widgets.diff.diff_search import DiffSearch
 from widgets.diff.line_selection import LineSelection, PickedLines, copied_text, line_at, word_at
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
-SIDE_STEP = 8
+SIDE_SCROLL_CELLS = 8
 """Cells scrolled to the side at a time."""
 
 _NEEDS_DIFF = frozenset(
@@ -63,7 +63,7 @@ class _LatestMessage(Message):
 class DiffView(ScrollView, can_focus=True):
     """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+    COMPONENT_CLASSES: ClassVar[set[str]] = DIFF_COMPONENT_CLASSES
     DEFAULT_CSS = DIFF_CSS
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("diff")]
 
@@ -511,11 +511,11 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_scroll_code_left(self) -> None:
         """Show the beginning of long lines."""
-        self.scroll_to(x=max(0, self.scroll_offset.x - SIDE_STEP), animate=False, immediate=True)
+        self.scroll_to(x=max(0, self.scroll_offset.x - SIDE_SCROLL_CELLS), animate=False, immediate=True)
 
     def action_scroll_code_right(self) -> None:
         """Show the end of long lines."""
-        self.scroll_to(x=self.scroll_offset.x + SIDE_STEP, animate=False, immediate=True)
+        self.scroll_to(x=self.scroll_offset.x + SIDE_SCROLL_CELLS, animate=False, immediate=True)
 
     # How much is shown
 

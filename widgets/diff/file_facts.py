@@ -98,14 +98,14 @@ _OPS = {
 }
 
 _LAST = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
-KINDS = {kind: number for number, kind in enumerate(ReasonKind)}
+REASON_RANKS = {kind: number for number, kind in enumerate(ReasonKind)}
 """The gravest first."""
 
-Fact = tuple[str, str]
+StyledFact = tuple[str, str]
 """Safe text and its component class."""
 
 
-def file_sign(change: FileChange) -> Fact:
+def file_sign(change: FileChange) -> StyledFact:
     """Return the operation on the file as one character."""
     glyph = _OPS[change.op][0]
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
@@ -124,17 +124,19 @@ def attention_mark(diff: FileDiff) -> str:
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
-def format_first_reason(diff: FileDiff) -> list[Fact]:
+def format_first_reason(diff: FileDiff) -> list[StyledFact]:
     """Why it is marked, in words: the gravest reason, and how many more there are."""
-    marks = sorted((reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: KINDS[reason.kind])
+    marks = sorted(
+        (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
+    )
     more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
     return [(f"{display_text(marks[0].description).text}{more}", "diff--file-warning")] if marks else []
 
 
-def file_facts(diff: FileDiff, scene: RenderContext) -> list[Fact]:
+def file_facts(diff: FileDiff, scene: RenderContext) -> list[StyledFact]:
     """Return the facts at the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
-    facts: list[Fact] = []
+    facts: list[StyledFact] = []
     if diff.is_sorted_last:
         facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed

@@ -17,7 +17,7 @@ from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import attention_mark, file_facts, file_name, file_sign, format_first_reason
 
-WORTH_A_LIST = 3
+MIN_LISTED_FILES = 3
 """From this many files on, the list is shown unless the user has put it away."""
 
 _MOST_LINES = 8
@@ -66,7 +66,7 @@ class FileList(ScrollView, can_focus=True):
             self._shown, self._current = self.view.diffs, 0
             self._marked = 2 * any(attention_mark(diff).strip() for diff in self._shown)
             self.scroll_to(y=0, animate=False, immediate=True)
-        shown = files > 0 and (files >= WORTH_A_LIST if self.wanted is None else self.wanted)
+        shown = files > 0 and (files >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
         height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
         if shown != self.has_class("shown"):
             self.set_class(shown, "shown")

@@ -22,7 +22,7 @@ from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, cache_recent
 
-Moved = Mapping[SourceLine, SourceLine]
+MovedLines = Mapping[SourceLine, SourceLine]
 """Each moved line, and the one that it was or has become."""
 
 _CHARACTERS = 20
@@ -66,7 +66,7 @@ class _Run(NamedTuple):
         )
 
 
-def find_moved_lines(diffs: Sequence[FileDiff]) -> Moved:
+def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
     """The moved lines of a change; of a large one they are looked for in a thread."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if len(removed) + len(added) > _MOST_LINES:
@@ -237,7 +237,7 @@ class LineMarks:
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs
         self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
-        self.moved: Moved = {}
+        self.moved: MovedLines = {}
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
         self.uncovered = frozenset(

@@ -10,7 +10,7 @@ from app.proposals.stack.hunk_splitting import SelectedLines
 from app.review.hunk_lines import Side
 from app.review.seen import changed_line_count
 from app.text.safe_text import escape_unsafe
-from widgets.diff.code_painter import RIGHT_SIDE, is_right_half, selected_range
+from widgets.diff.code_painter import RIGHT_SIDE_OFFSET, is_right_half, selected_range
 from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
@@ -114,7 +114,7 @@ def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tupl
     number = row.new if side == "new" else row.old
     if number is None:
         return None
-    return RIGHT_SIDE if right else 0, scene.drawn_line(row, side, number).text.text
+    return RIGHT_SIDE_OFFSET if right else 0, scene.drawn_line(row, side, number).text.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,26 +19,28 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
 
-Stretch = tuple[int, int, str]
+StyledStretch = tuple[int, int, str]
 """Characters from, to, and a component class. Those of a line are in order and don't overlap."""
 
-Flagged = tuple[int, int, int]
+FlaggedStretch = tuple[int, int, int]
 """Characters from, to, and marks, one a bit; in any order, over each other and over stretches."""
 
-Run = tuple[int, int, str, int]
+StyledRun = tuple[int, int, str, int]
 """Characters from, to, the class of the stretch that they are in or nothing, and their marks."""
 
 
-def clip_stretches(stretches: Sequence[Stretch], first: int, last: int) -> list[Stretch]:
+def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) -> list[StyledStretch]:
     """Return the stretches between two characters."""
     return [
         (max(begin, first), min(end, last), name) for begin, end, name in stretches if begin < last and end > first
     ]
 
 
-def overlay_stretches(stretches: Sequence[Stretch], upper: Sequence[tuple[int, int]], name: str) -> list[Stretch]:
+def overlay_stretches(
+    stretches: Sequence[StyledStretch], upper: Sequence[tuple[int, int]], name: str
+) -> list[StyledStretch]:
     """Stretches with others, all of one class, laid over them."""
-    found: list[Stretch] = []
+    found: list[StyledStretch] = []
     at = 0
     for begin, end in upper:
         found += clip_stretches(stretches, at, begin)
@@ -49,7 +51,9 @@ def overlay_stretches(stretches: Sequence[Stretch], upper: Sequence[tuple[int, i
     return found
 
 
-def style_runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagged]) -> Iterator[Run]:
+def style_runs(
+    length: int, stretches: Sequence[StyledStretch], flags: Sequence[FlaggedStretch]
+) -> Iterator[StyledRun]:
     """Yield the runs of a line between changes of its look, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
@@ -62,7 +66,7 @@ def style_runs(length: int, stretches: Sequence[Stretch], flags: Sequence[Flagge
             yield low, high, name, marked
 
 
-def _plain_runs(length: int, stretches: Sequence[Stretch]) -> Iterator[Run]:
+def _plain_runs(length: int, stretches: Sequence[StyledStretch]) -> Iterator[StyledRun]:
     at = 0
     for begin, end, name in stretches:
         if begin > at:
@@ -82,7 +86,7 @@ CHUNK_LINES = 200
 LEAD_LINES = 120
 """How far above a chunk the lexer begins, at most twice this."""
 
-LONGEST_LINE = 2_000
+MAX_LINE_CHARACTERS = 2_000
 """Longer lines stay plain."""
 
 _CHUNKS_AT_ONCE = 4
@@ -106,10 +110,10 @@ class SyntaxTokens:
     def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
         self._path = path
         self._lines = lines
-        self._chunks: OrderedDict[ChunkKey, list[tuple[Stretch, ...]]] = OrderedDict()
+        self._chunks: OrderedDict[ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
 
-    def spans(self, file: int, side: Side, line: int) -> tuple[Stretch, ...]:
+    def spans(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
         whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
@@ -134,11 +138,11 @@ class SyntaxTokens:
             self._chunks.popitem(last=False)
         return True
 
-    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[Stretch, ...]]]:
+    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[StyledStretch, ...]]]:
         return {key: _lex_chunk(self._path(key.file), self._lines(key.file, key.side), key.chunk) for key in keys}
 
 
-def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretch, ...]]:
+def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[StyledStretch, ...]]:
     """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
     if chunk < 0:
         return lex_lines(path, lines)
@@ -149,13 +153,13 @@ def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Stretc
     return lex_lines(path, lines[lead : start + CHUNK_LINES])[start - lead :]
 
 
-def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[Stretch, ...]]:
+def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]]:
     """The tokens of these lines, which need not begin at the start of the file."""
     lexer = _lexer_for(path)
     if lexer is None:
         return [()] * len(lines)
-    found: list[list[Stretch]] = [[] for _ in lines]
-    text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
+    found: list[list[StyledStretch]] = [[] for _ in lines]
+    text = "\n".join(line if len(line) <= MAX_LINE_CHARACTERS else "" for line in lines)
     row = column = 0
     for _, kind, value in lexer.get_tokens_unprocessed(text):
         name = _class_of(kind)

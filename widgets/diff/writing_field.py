@@ -17,7 +17,7 @@ from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
 
-Pasted = Callable[[str], Awaitable[str]]
+TransformPaste = Callable[[str], Awaitable[str]]
 """Tells what is inserted for a pasted text."""
 
 
@@ -39,7 +39,7 @@ class WritingArea(TextArea):
     def __init__(self, send_title: str) -> None:
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
-        self.pasted: Pasted = _as_it_is
+        self.pasted: TransformPaste = _as_it_is
 
     def title_of(self, action: str) -> str:
         """Return the title of a key here; empty for the usual title of its action."""
@@ -151,7 +151,7 @@ class WritingField(Vertical):
         yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
         yield KeyHints(self._hints({}))
 
-    def take_pastes(self, pasted: Pasted) -> None:
+    def take_pastes(self, pasted: TransformPaste) -> None:
         """Set the function that returns the text to insert for a paste."""
         self.query_one(WritingArea).pasted = pasted
 

@@ -21,10 +21,10 @@ from app.review.review_state import ReviewState
 from widgets.common.containers import Column
 from widgets.review.evidence_words import evidence_lines, reproduction_lines
 from widgets.review.review_wording import (
-    ACTION,
-    QUIET,
+    ACTION_META_KEY,
+    QUIET_STYLE,
     HeadlineRoom,
-    KeyOf,
+    KeyNameOf,
     check_lines,
     confirmation_row,
     current_item_lines,
@@ -130,7 +130,9 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def _row(self, key: str) -> Content:
         if key == _DECIDED:
-            return Content.styled(f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET)
+            return Content.styled(
+                f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET_STYLE
+            )
         if key in self._state.permissions.asked:
             return confirmation_row(self._state, key)
         proposal = self._state.get(key)
@@ -315,13 +317,13 @@ class ApprovalPane(Column):
         """The list, which takes the focus."""
         return self.query_one(ReviewQueue)
 
-    def show(self, state: ReviewState, key: KeyOf, *, comparing: bool = False, notes_shown: bool = True) -> None:
+    def show(self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True) -> None:
         """Draw the state as it is now; `comparing` and `notes_shown` as for the headline."""
         self.queue.show(state)
         self.show_headline(state, key, comparing=comparing, notes_shown=notes_shown)
 
     def show_headline(
-        self, state: ReviewState, key: KeyOf, *, comparing: bool = False, notes_shown: bool = True
+        self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
         """Draw the lines about the current item alone."""
         self._drawn = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
@@ -349,7 +351,7 @@ class ApprovalPane(Column):
         self.fit_height(self._height_of_all)
         self._name_keys(find_actions([self._asked] if self._asked is not None else lines))
 
-    def _brief_checks(self, state: ReviewState, proposal: str, key: KeyOf, width: int) -> Content | None:
+    def _brief_checks(self, state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> Content | None:
         """Return the check results if all passed and they fit beside the title."""
         checked = state.checks.get(proposal)
         if checked is None or checked.why_not or checked.new_failures or checked.is_running:
@@ -391,7 +393,7 @@ class ApprovalPane(Column):
 
     def on_click(self, event: events.Click) -> None:
         """Bring the keys here, unless it is a chip that is clicked."""
-        if ACTION not in event.style.meta:
+        if ACTION_META_KEY not in event.style.meta:
             self.screen.set_focus(self.queue)
 
     def on_resize(self) -> None:

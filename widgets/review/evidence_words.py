@@ -13,7 +13,7 @@ from app.review.review_state import ReviewState
 from app.text.plural import plural
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
-from widgets.review.review_wording import QUIET, KeyOf, fill_lines, make_chip, safe_content
+from widgets.review.review_wording import QUIET_STYLE, KeyNameOf, fill_lines, make_chip, safe_content
 
 _GAP = "   "
 _KINDS: dict[EvidenceVerdict, CommentKind] = {
@@ -24,7 +24,7 @@ _KINDS: dict[EvidenceVerdict, CommentKind] = {
 }
 
 
-def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) -> list[Content]:
+def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about a proposal's evidence: verdicts, the tests that ran, and the keys."""
     found = state.evidence.get(proposal)
     if found is None or not (found.marks or found.is_running or found.why_not):
@@ -37,17 +37,17 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyOf, width: int) ->
     progress = []
     if found.is_running:
         words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
-        progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET)))
+        progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET_STYLE)))
     chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
     if found.is_cut_short and not found.is_running:
         chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld_hunks and not found.is_running:
         chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
-    ran = [safe_content(found.describe_tests_run, QUIET)] if found.describe_tests_run else []
+    ran = [safe_content(found.describe_tests_run, QUIET_STYLE)] if found.describe_tests_run else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 
-def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyOf, width: int) -> list[Content]:
+def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
     """Return the line about a second run of a proposal's command; none if no single command made it."""
     if proposal.recipe is None:
         return []
@@ -55,7 +55,7 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyOf, width
     said: list[Content] = []
     title = "run again"
     if state.running_again == proposal.id:
-        said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET))], "end"
+        said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
     elif proposal.is_reproduced:
         count = plural(len(proposal.files), "file")
         said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""

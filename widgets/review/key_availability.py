@@ -5,12 +5,12 @@ from collections.abc import Callable, Hashable
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
 from app.review.verdicts import Confirm, can_be_approved, decision_verbs
-from widgets.common.input_order import TOGETHER, OnScreenClock
+from widgets.common.input_order import JOINED_KEYS_MESSAGE, OnScreenClock
 
 GRACE_SECONDS = 0.5
 """How long decision keys are dead after what they would decide has changed."""
 
-CHANGED = "That changed just now. Look again, then press the key."
+JUST_CHANGED_MESSAGE = "That changed just now. Look again, then press the key."
 
 _TOO_EARLY = "That came before this was on the screen, and decided nothing. Look, then press it again."
 
@@ -26,7 +26,7 @@ class GracePeriod:
         self._clock = clock
         self._subject: Hashable = None
         self._since = clock() - GRACE_SECONDS
-        self.why = CHANGED
+        self.why = JUST_CHANGED_MESSAGE
         """Why it is not open, and what to do, if it isn't."""
 
     def set_subject(self, subject: Hashable) -> bool:
@@ -34,7 +34,7 @@ class GracePeriod:
         if subject == self._subject:
             return False
         self._subject = subject
-        self.restart(CHANGED)
+        self.restart(JUST_CHANGED_MESSAGE)
         return True
 
     def restart(self, why: str) -> None:
@@ -76,7 +76,7 @@ class KeyReadiness:
             joined: Whether it decides, and came in one read with other characters.
         """
         if joined and not self.named:
-            return TOGETHER
+            return JOINED_KEYS_MESSAGE
         if not guard.is_over:
             return guard.why
         return "" if (self.picture if self.named else self.sight).was_on_screen_at(arrived) else _TOO_EARLY
@@ -98,7 +98,7 @@ class KeyReadiness:
             self.sight.mark_painted()
 
 
-DECIDES = frozenset(
+DECIDING_ACTIONS = frozenset(
     {
         "approve",
         "approve_and_continue",
@@ -115,10 +115,10 @@ DECIDES = frozenset(
 )
 """Actions that decide; they have to do with what a tool waits for, as long as one does."""
 
-CHECKS = frozenset({"run_checks", "show_checks", "show_reads", "send_findings", "find_evidence", "reproduce"})
+CHECK_ACTIONS = frozenset({"run_checks", "show_checks", "show_reads", "send_findings", "find_evidence", "reproduce"})
 """Actions that have to do with the checks of what is shown, or how it came about."""
 
-SHAPES = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
+SHAPING_ACTIONS = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
 """Actions that shape what would be decided, and what of it is listed."""
 
 _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
@@ -160,7 +160,7 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
 
 
 def is_offered(action: str, state: ReviewState, question: Confirm | None) -> bool:
-    """Return whether an action of `DECIDES`, `SHAPES` or `CHECKS` has something to act on.
+    """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
 
     Args:
         action: Its handler's name.
@@ -174,7 +174,7 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
         if action == "allow_session" and state.confirmation.kind in _ONCE_ONLY:
             return False
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
-    if state.has_hidden_permission and action in DECIDES:
+    if state.has_hidden_permission and action in DECIDING_ACTIONS:
         return action in _OF_PERMISSIONS
     return _has_something(action, state)
 

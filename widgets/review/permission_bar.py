@@ -21,14 +21,14 @@ from app.review.review_state import ReviewState
 from app.tools.base.contract import Confirmation
 from widgets.chat.chat_column import ComposerQuestion
 from widgets.chat.composer import Composer
-from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock, input_arrival
+from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
 from widgets.review.key_availability import GracePeriod, is_offered
 from widgets.review.review import Review
 from widgets.review.review_wording import (
-    ACTION,
-    QUIET,
+    ACTION_META_KEY,
+    QUIET_STYLE,
     describe_permission_scope,
     folder_words,
     make_chip,
@@ -163,9 +163,9 @@ class PermissionBar(ComposerQuestion, ClickTargets):
             return []
         key, asked = self._shown
         where = "" if asked.kind == "server" else f"  in {folder_words(asked)}"
-        title = Content.assemble(safe_content(asked.title, "bold"), (where, QUIET))
+        title = Content.assemble(safe_content(asked.title, "bold"), (where, QUIET_STYLE))
         detail = [] if self._elsewhere else self._detail(asked, width)
-        notes = [] if self._elsewhere else [safe_content(note, QUIET) for note in asked.notes[:1]]
+        notes = [] if self._elsewhere else [safe_content(note, QUIET_STYLE) for note in asked.notes[:1]]
         return [title, *detail, *notes, *self._keys(key, asked, width)]
 
     def _detail(self, asked: Confirmation, width: int) -> list[Content]:
@@ -174,7 +174,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         shown = rows if len(rows) <= most else rows[: most - 1]
         lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown]
         if len(shown) < len(rows):
-            lines.append(Content.styled(f"  … {len(rows) - len(shown)} more lines", QUIET))
+            lines.append(Content.styled(f"  … {len(rows) - len(shown)} more lines", QUIET_STYLE))
         return lines
 
     @property
@@ -198,7 +198,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         if not self._composer.is_empty:
             why = f"{self._why_not} " if self._why_not else ""
             said = f"{why}Keys answer while nothing is written here; {review} leads to the review."
-            return [safe_content(line, QUIET) for line in wrap_words(said, width)]
+            return [safe_content(line, QUIET_STYLE) for line in wrap_words(said, width)]
         lasting = self._can("allow_session") and not self._is_cut
         offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
         dead = {"approve"} if self._is_cut else set()
@@ -210,11 +210,11 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         if lasting and form is not None:
             lines.append(
                 Content.assemble(
-                    (f"{key_of('allow_session')} allows ", QUIET), describe_permission_scope(asked, form)
+                    (f"{key_of('allow_session')} allows ", QUIET_STYLE), describe_permission_scope(asked, form)
                 )
             )
         if self._is_cut:
-            lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET))
+            lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET_STYLE))
         return [line.truncate(width, ellipsis=True) for line in lines]
 
     def _keys_of(self, action: str) -> Sequence[str]:
@@ -259,7 +259,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
     def _why_text(self, event: events.Key, action: str) -> str:
         """Why a key that could answer is text; empty if it may answer."""
         if isinstance(event, JoinedKey):
-            return TOGETHER
+            return JOINED_KEYS_MESSAGE
         if not self._composer.editor.is_quiet:
             return _WRITING
         if action != "deny" and self._is_cut:
@@ -296,7 +296,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
 
     def target_at(self, event: events.MouseEvent) -> str | None:
         """Return the action of the chip under the mouse."""
-        return event.style.meta.get(ACTION)
+        return event.style.meta.get(ACTION_META_KEY)
 
     async def click_target(self, target: str) -> None:
         """Answer at once, if the chip stood there for a moment."""

@@ -13,14 +13,14 @@ from app.review.unfinished_review import filter_pending
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.evidence_words import placed_evidence
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_wording import QUIET, confirmation_notes, placed_findings, safe_content
+from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, placed_findings, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
 
-Written = tuple[tuple[object, ...], ...]
+WrittenVersions = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
 
 
-def written_versions(changes: Sequence[FileChange]) -> Written:
+def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
     """Return the versions that an approval of these changes would write."""
     return tuple(
         (
@@ -216,4 +216,4 @@ class PreviewController:
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
-        return safe_content(proposal.origin.name, QUIET)
+        return safe_content(proposal.origin.name, QUIET_STYLE)

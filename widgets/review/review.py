@@ -48,18 +48,18 @@ from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel, as_feedback
 from widgets.review.key_availability import (
-    CHECKS,
-    DECIDES,
+    CHECK_ACTIONS,
+    DECIDING_ACTIONS,
     GRACE_SECONDS,
-    SHAPES,
+    SHAPING_ACTIONS,
     GracePeriod,
     KeyReadiness,
     is_offered,
     title_now,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
-from widgets.review.review_wording import ACTION, question_line, safe_content
-from widgets.review.review_writing import AUTHORS_WORDS, FeedbackField, ReviewWriting
+from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
+from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewWriting
 from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
@@ -397,7 +397,9 @@ class Review(Column):
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.pane.set_class(self.feedback.is_open, "-writing")
-        offered = (one for one in DECIDES | SHAPES | CHECKS if is_offered(one, state, question))
+        offered = (
+            one for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS if is_offered(one, state, question)
+        )
         possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:
             self._possible = possible
@@ -517,7 +519,7 @@ class Review(Column):
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:
-        if event.key == AUTHORS_WORDS:
+        if event.key == AUTHOR_TEXT_KEY:
             self.preview.toggle_description()
             return
         self.state.unsaid.answered ^= {event.key}
@@ -543,7 +545,9 @@ class Review(Column):
         )
 
     def _is_live(self, action: str) -> bool:
-        return action not in DECIDES | SHAPES | CHECKS or is_offered(action, self.state, self.deciding.question)
+        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_offered(
+            action, self.state, self.deciding.question
+        )
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
         """Return whether a decision key counts now; if not, say so and start the wait again.
@@ -632,7 +636,7 @@ class Review(Column):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
-        if action in DECIDES | SHAPES | CHECKS:
+        if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
             return self.in_focus and self._is_live(action)
         match action:
             case "in_diff":
@@ -791,7 +795,7 @@ class Review(Column):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
-        self._held_action = event.style.meta.get(ACTION)
+        self._held_action = event.style.meta.get(ACTION_META_KEY)
 
     async def on_click(self, event: events.Click) -> None:
         """A click on a chip is a press of its key, in the review as if it had the focus.
@@ -799,7 +803,7 @@ class Review(Column):
         It begins and ends on the same chip: to select words in the pane, or to slide off a chip, decides nothing.
         """
         action, self._held_action = self._held_action, None
-        if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION) != action:
+        if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION_META_KEY) != action:
             return
         event.stop()
         if not self.in_focus:

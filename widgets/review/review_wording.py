@@ -14,7 +14,7 @@ from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import Confirm, can_be_approved, decision_verbs, describe_review_state
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
-from app.tools.base.contract import WANTED, Confirmation
+from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display_text
@@ -35,17 +35,17 @@ _IN_PART = ("◐", "$text-success")
 _COUNT_CELLS = 9
 """Room for the numbers of a row, so that summaries begin in one column."""
 
-QUIET = "$foreground 60%"
+QUIET_STYLE = "$foreground 60%"
 _ANEW = "ask for a new version"
 _GAP = "   "
 """Between two keys, and nowhere else."""
 _LEAST_TITLE = 16
 """Cells of a title below which the facts behind it go to a line of their own."""
 
-ACTION = "review_action"
+ACTION_META_KEY = "review_action"
 """Under this name the style of a chip carries the action of the review that a click on it stands for."""
 
-KeyOf = Callable[[str], str]
+KeyNameOf = Callable[[str], str]
 """The label of the key of an action of the review or the diff, by its handler: `approve` → `y`."""
 
 
@@ -67,13 +67,15 @@ def proposal_title(proposal: Proposal, style: str = "") -> Content:
 def find_actions(lines: Sequence[Content]) -> frozenset[str]:
     """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
-    return frozenset(style.meta[ACTION] for style in styles if isinstance(style, Style) and ACTION in style.meta)
+    return frozenset(
+        style.meta[ACTION_META_KEY] for style in styles if isinstance(style, Style) and ACTION_META_KEY in style.meta
+    )
 
 
-def make_chip(key: KeyOf, action: str, words: str, style: str = "$primary") -> Content:
+def make_chip(key: KeyNameOf, action: str, words: str, style: str = "$primary") -> Content:
     """Return a clickable key with its description."""
     label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
-    return label.stylize(Style.from_meta({ACTION: action}))
+    return label.stylize(Style.from_meta({ACTION_META_KEY: action}))
 
 
 def format_change_counts(added: int, removed: int) -> Content:
@@ -85,15 +87,19 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """Return one line of the queue: special facts come before the summary, which may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.chosen_part(proposal)
-    quiet = "" if proposal.state.is_pending else QUIET
+    quiet = "" if proposal.state.is_pending else QUIET_STYLE
     shown = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
-        (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET),
+        (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET_STYLE),
         (numbers := format_change_counts(*shown)),
         " " * max(2, _COUNT_CELLS - numbers.cell_length),
     )
-    facts = [*proposal_details(state, proposal), proposal_title(proposal, quiet), file_names(proposal).stylize(QUIET)]
+    facts = [
+        *proposal_details(state, proposal),
+        proposal_title(proposal, quiet),
+        file_names(proposal).stylize(QUIET_STYLE),
+    ]
     return head + Content("  ").join(facts)
 
 
@@ -128,7 +134,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
     if reason and proposal.reason:
         facts.append(safe_content(proposal.reason))
-    return [fact.stylize_before(QUIET) for fact in facts]
+    return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
 def file_names(proposal: Proposal, most: int = 3) -> Content:
@@ -143,7 +149,7 @@ def confirmation_row(state: ReviewState, key: str) -> Content:
     confirmation = state.permissions.asked[key]
     glyph = "$" if confirmation.kind == "command" else "?"
     row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(confirmation.title, "bold"))
-    return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET))
+    return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET_STYLE))
 
 
 def _asked(confirmation: Confirmation) -> str:
@@ -187,7 +193,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
     return proposal_row(state, proposal).cell_length - names <= room.width
 
 
-def current_item_lines(state: ReviewState, key: KeyOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
+def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:
@@ -203,12 +209,12 @@ def current_item_lines(state: ReviewState, key: KeyOf, room: HeadlineRoom = Head
     return lines[1:] or lines if room.outcome_said else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
     facts = _facts(state, proposal, key, room)
     if room.listed:
         place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
         lines = fill_lines(
-            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET)), *facts], room.width
+            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET_STYLE)), *facts], room.width
         )
     else:
         lines = _title_line(proposal, facts, room.width)
@@ -244,7 +250,7 @@ def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Co
     return lines
 
 
-def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
     facts = (
@@ -254,7 +260,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
     )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
-    facts.append(Content.styled(plural(part.files, "file"), QUIET))
+    facts.append(Content.styled(plural(part.files, "file"), QUIET_STYLE))
     if room.checks is not None:
         facts.append(room.checks)
     if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
@@ -267,7 +273,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoo
     return facts
 
 
-def _keys(state: ReviewState, proposal: Proposal, key: KeyOf) -> Content:
+def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
     """Return the keys that decide on a proposal, each with its description."""
     part = state.chosen.chosen_part(proposal)
     verb = decision_verbs(proposal)
@@ -301,22 +307,22 @@ def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] |
     return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
 
 
-def _comparing_lines(proposal: Proposal, key: KeyOf) -> list[Content]:
+def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     """Return the line about a comparison of two versions, and the key that ends it."""
     return [
         Content.assemble(
-            ("Compared  ", QUIET),
+            ("Compared  ", QUIET_STYLE),
             (f"{proposal.supersedes} → {proposal.id}  ", "bold $text-warning"),
             proposal_title(proposal, "bold"),
         ),
-        Content.styled("What changed from the one to the other; neither is on disk.", QUIET)
+        Content.styled("What changed from the one to the other; neither is on disk.", QUIET_STYLE)
         if proposal.state.is_pending
-        else Content.styled("What changed from the one to the other.", QUIET),
+        else Content.styled("What changed from the one to the other.", QUIET_STYLE),
         _chips(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Content:
+def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineRoom) -> Content:
     """Return the note that a permission request waits, which has the keys until it is answered."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
@@ -329,7 +335,7 @@ def _permission_chip(state: ReviewState, key: KeyOf, room: HeadlineRoom) -> Cont
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyOf, room: HeadlineRoom) -> list[Content]:
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
     glyph, colour = state_glyph(proposal)
     title = Content("") if room.listed else proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
@@ -351,17 +357,17 @@ def _nothing(state: ReviewState) -> Content:
     """Return the line for an empty review; it names an open question in the chat."""
     if state.asked_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
-    return Content.styled("Nothing waits for you.", QUIET)
+    return Content.styled("Nothing waits for you.", QUIET_STYLE)
 
 
 def _confirmation_lines(
-    state: ReviewState, confirmation: Confirmation, key: KeyOf, room: HeadlineRoom
+    state: ReviewState, confirmation: Confirmation, key: KeyNameOf, room: HeadlineRoom
 ) -> list[Content]:
     """Return the keys that answer a request, and how far a lasting permission would go."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
     return [
         *([] if room.listed else [safe_content(confirmation.title, "bold")]),
-        *[safe_content(note, QUIET) for note in confirmation.notes[:1] if not room.notes_shown],
+        *[safe_content(note, QUIET_STYLE) for note in confirmation.notes[:1] if not room.notes_shown],
         _chips(
             key,
             ("approve", yes or "allow once", "$success"),
@@ -372,18 +378,21 @@ def _confirmation_lines(
     ]
 
 
-def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, width: int) -> list[Content]:
+def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about what a yes can cover beyond this one time."""
     if confirmation.kind in ("changes", "ignored"):
         return []
     form, reason = state.form, permission_scopes(confirmation).reason
     if form is None:
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
-        return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET)] if reason else lines
+        return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET_STYLE)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(confirmation).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
-    parts = [Content.assemble(("Or ", QUIET), describe_permission_scope(confirmation, form)), _chips(key, *chips)]
+    parts = [
+        Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(confirmation, form)),
+        _chips(key, *chips),
+    ]
     line = Content(_GAP).join(parts)
     return [line] if not width or line.cell_length <= width else parts
 
@@ -391,20 +400,20 @@ def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyOf, w
 def describe_permission_scope(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
     """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
-        this = Content.styled("this tool, with any arguments: ", QUIET)
+        this = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
         return Content.assemble(this, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == confirmation.detail:
-        return Content.styled("all that begins with these words" if form.open else "just this command", QUIET)
+        return Content.styled("all that begins with these words" if form.open else "just this command", QUIET_STYLE)
     which = "all that begins with " if form.open else "just "
-    return Content.assemble((which, QUIET), safe_content(words, "bold $text-warning"))
+    return Content.assemble((which, QUIET_STYLE), safe_content(words, "bold $text-warning"))
 
 
-def _chips(key: KeyOf, *chips: tuple[str, str, str]) -> Content:
+def _chips(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
     return Content(_GAP).join([make_chip(key, *each) for each in chips])
 
 
-def question_line(question: Confirm, key: KeyOf) -> Content:
+def question_line(question: Confirm, key: KeyNameOf) -> Content:
     """A question and the keys that answer it."""
     answers = []
     if question.ids:
@@ -424,7 +433,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     """
     where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
     asked = [
-        NoteRow(-1, f"{WANTED[confirmation.kind]}{where}:", "warning"),
+        NoteRow(-1, f"{PERMISSION_PURPOSES[confirmation.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
     ]
@@ -439,14 +448,14 @@ def folder_words(confirmation: Confirmation) -> str:
 
 
 _CHECK_SIGNS = {
-    CheckState.WAITING: ("·", QUIET),
+    CheckState.WAITING: ("·", QUIET_STYLE),
     CheckState.RUNNING: ("▸", "$text-accent"),
     CheckState.PASSED: ("✓", "$text-success"),
     CheckState.BROKEN: ("!", "$text-warning"),
 }
 
 
-def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, keys: bool = True) -> list[Content]:
+def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True) -> list[Content]:
     """Return the lines of the check results, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, with the keys; none
     without checks.
 
@@ -483,14 +492,14 @@ def check_lines(state: ReviewState, proposal: str, key: KeyOf, width: int, *, ke
     ]
 
 
-def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
+def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Content:
     if result.state in (CheckState.NOT_ASKED, CheckState.CANCELLED):
         action = "approve" if result.when == "approve" else "run_checks"
-        return Content.assemble((f"{result.name} ", QUIET), make_chip(key, action, "run", "$foreground 40%"))
+        return Content.assemble((f"{result.name} ", QUIET_STYLE), make_chip(key, action, "run", "$foreground 40%"))
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
-        said = Content.assemble((f"{result.name} {sign} ", QUIET)) + safe_content(
-            result.stale if brief else result.summary, QUIET
+        said = Content.assemble((f"{result.name} {sign} ", QUIET_STYLE)) + safe_content(
+            result.stale if brief else result.summary, QUIET_STYLE
         )
         return (
             said if result.when == "staged" else said + "  " + make_chip(key, "run_checks", "run", "$foreground 40%")
@@ -506,7 +515,7 @@ def _check_result(result: CheckResult, key: KeyOf, *, brief: bool) -> Content:
             words = result.summary
     loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
     said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
-    return said + " " + safe_content(words, colour if loud else QUIET) if words else said
+    return said + " " + safe_content(words, colour if loud else QUIET_STYLE) if words else said
 
 
 def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:

@@ -33,7 +33,7 @@ _ANSWERS = {
 }
 """Words for the effect of the next version on a commented line."""
 
-AUTHORS_WORDS = "words"
+AUTHOR_TEXT_KEY = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
@@ -60,7 +60,7 @@ def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded
     line = author_summary(proposal) if words else ""
     notes = [
         *([NoteRow(-1, computed_summary(proposal), "plain")] if summary_clauses(proposal) else []),
-        *([NoteRow(-1, line, words, AUTHORS_WORDS)] if words and line else []),
+        *([NoteRow(-1, line, words, AUTHOR_TEXT_KEY)] if words and line else []),
         *(
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"

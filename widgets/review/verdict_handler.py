@@ -9,7 +9,7 @@ from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, describe_review_state
 from widgets.review import review_messages
 
-TakeWords = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
+CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
 """Takes the words that go with a decision on a proposal, or on some hunks of it."""
 
 
@@ -22,7 +22,7 @@ class VerdictHandler:
         host: Takes the decision, and shows why something was not done.
     """
 
-    def __init__(self, state: ReviewState, take_words: TakeWords, host: review_messages.ReviewHost) -> None:
+    def __init__(self, state: ReviewState, take_words: CollectFeedback, host: review_messages.ReviewHost) -> None:
         self._state = state
         self._take_words = take_words
         self._host = host

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from widgets.vim.text_positions import (
-    PAIRS,
+    BRACKET_PAIRS,
     QUOTES,
     find_in_line,
     find_text,
@@ -24,12 +24,12 @@ from widgets.vim.text_positions import (
 )
 
 OPERATORS = frozenset("dcy><")
-IN_LINE = frozenset("fFtT")
-_WITH_CHARACTER = IN_LINE | {"r"}
+LINE_SEARCHES = frozenset("fFtT")
+_WITH_CHARACTER = LINE_SEARCHES | {"r"}
 _AFTER_G = frozenset("geE")
-SEARCHES = frozenset("/?")
-MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | SEARCHES | {"gg", "ge", "gE"}
-_OBJECTS = frozenset("wW") | frozenset(QUOTES) | PAIRS.keys()
+TEXT_SEARCHES = frozenset("/?")
+MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | TEXT_SEARCHES | {"gg", "ge", "gE"}
+_OBJECTS = frozenset("wW") | frozenset(QUOTES) | BRACKET_PAIRS.keys()
 _SAME = {"space": "l", " ": "l", "backspace": "h"}
 _MOST = 100_000
 """A count is never higher: whoever holds a digit key down waits for nobody."""
@@ -79,9 +79,9 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
         return VimCommand(f"g{rest[1]}", count, operator) if rest[1] in _AFTER_G else "none"
     if operator and first not in MOTIONS:
         return "none"
-    if first in SEARCHES or first in _WITH_CHARACTER:
+    if first in TEXT_SEARCHES or first in _WITH_CHARACTER:
         # The characters themselves, before one of them counts as a motion.
-        typed = _characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in SEARCHES)
+        typed = _characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in TEXT_SEARCHES)
         return "more" if typed is None else VimCommand(first, count, operator, typed)
     return VimCommand(first, count, operator)
 
@@ -101,7 +101,7 @@ def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
     return (min(_MOST, int("".join(keys[:length]))) if length else None), keys[length:]
 
 
-Way = Literal["exclusive", "inclusive", "lines"]
+MotionKind = Literal["exclusive", "inclusive", "lines"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Motion:
     """The target of a motion."""
 
     to: int
-    way: Way = "exclusive"
+    way: MotionKind = "exclusive"
     to_end: bool = False
     """It goes to the end of lines from here on, however long they are."""
     keeps_column: bool = False
@@ -136,9 +136,9 @@ class LastSearch:
 
     def after_command(self, command: VimCommand) -> "LastSearch":
         """The same after a command, which may look for something else; a search for nothing repeats the last."""
-        if command.name in SEARCHES:
+        if command.name in TEXT_SEARCHES:
             return replace(self, words=command.argument or self.words, forward=command.name == "/")
-        return replace(self, key=command.name, character=command.argument) if command.name in IN_LINE else self
+        return replace(self, key=command.name, character=command.argument) if command.name in LINE_SEARCHES else self
 
 
 def find_target(  # noqa: PLR0911

@@ -6,7 +6,7 @@ from functools import cache
 
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _CLOSING = {close: opening for opening, close in _BRACKETS.items()}
-PAIRS = {
+BRACKET_PAIRS = {
     **dict.fromkeys("()b", "()"),
     **dict.fromkeys("[]", "[]"),
     **dict.fromkeys("{}B", "{}"),
@@ -214,8 +214,8 @@ def text_object(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | 
         return _word(text, at, inner, big=key == "W")
     if key in QUOTES:
         return _quoted(text, at, inner, key)
-    if key in PAIRS:
-        return _bracketed(text, at, inner, *PAIRS[key])
+    if key in BRACKET_PAIRS:
+        return _bracketed(text, at, inner, *BRACKET_PAIRS[key])
     return None
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from widgets.vim import vim_machine
 from widgets.vim.motions import (
     MOTIONS,
-    SEARCHES,
+    TEXT_SEARCHES,
     LastSearch,
     TextRange,
     VimCommand,
@@ -18,7 +18,7 @@ from widgets.vim.motions import (
 from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
 
 INDENT = "    "
-MOST_PUT = 10_000_000
+MAX_PUT_CHARACTERS = 10_000_000
 """Characters of a text that is put many times."""
 
 
@@ -49,7 +49,7 @@ def delete_range(text: str, what: TextRange) -> tuple[str, int]:
 
 def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
     """Return the text with the register's text put after the cursor or before it."""
-    times = max(1, min(times, MOST_PUT // (len(register.text) + 1)))
+    times = max(1, min(times, MAX_PUT_CHARACTERS // (len(register.text) + 1)))
     if register.lines:
         block = "\n".join([register.text] * times)
         if after:
@@ -161,7 +161,7 @@ def _turned(
 _REDO = "ctrl+r"
 _KEYS = frozenset({_REDO, "space", "backspace"})
 """Keys with names that mean something in normal mode; others are left to whoever shows the text."""
-_SEARCHED = SEARCHES | {"n", "N"}
+_SEARCHED = TEXT_SEARCHES | {"n", "N"}
 _END = float("inf")
 
 
@@ -249,7 +249,7 @@ class Vim:
     @property
     def _searches(self) -> bool:
         """Return whether a search is being typed."""
-        return not SEARCHES.isdisjoint(self.pending)
+        return not TEXT_SEARCHES.isdisjoint(self.pending)
 
     @property
     def is_visual(self) -> bool:
@@ -276,7 +276,7 @@ class Vim:
             return VimResult(text, nearest_character(text, cursor), used)
         if self._searches and key == "backspace":
             # What is looked for loses its last character, and with the sign before it the search is given up.
-            del self.pending[-1 if self.pending[-1] not in SEARCHES else 0 :]
+            del self.pending[-1 if self.pending[-1] not in TEXT_SEARCHES else 0 :]
             return VimResult(text, cursor)
         if len(key) > 1 and key not in _KEYS and not (self._searches and key == "enter"):
             self.pending, self._column = [], None

@@ -13,7 +13,7 @@ from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 
-Chosen = tuple[str, ...] | None
+ChosenHunks = tuple[str, ...] | None
 _TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
@@ -22,7 +22,7 @@ class _Followed:
     """The evidence about one proposal with some hunks chosen."""
 
     revision: int
-    chosen: Chosen
+    chosen: ChosenHunks
     found: ProposalEvidence
     task: asyncio.Task[None] | None = None
 
@@ -46,7 +46,7 @@ class EvidenceFollower:
     runner: EvidenceRunner
     configured: Callable[[], tuple[CheckTable, ...]]
     seconds: Callable[[], float]
-    chosen: Callable[[Proposal], Chosen]
+    chosen: Callable[[Proposal], ChosenHunks]
     publish: Callable[[ProposalEvidence], None]
     _followed: dict[str, _Followed] = field(default_factory=dict, init=False)
     _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)

@@ -12,10 +12,10 @@ from typing import Protocol
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
 from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
-from app.automation.evidence.proposal_evidence import NO_TIME, ProposalEvidence
+from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
-from app.automation.evidence.suite_outcome import REPORT, SuiteOutcome, read_suite_outcome
-from app.automation.report_xml import MOST_XML
+from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
+from app.automation.report_xml import MAX_REPORT_BYTES
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
@@ -25,7 +25,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.risk.edited_file import is_test
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
 from app.proposals.values.models import FileDiff, Hunk, Proposal
-from app.sandbox.captured_changes import Pending
+from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -41,7 +41,7 @@ _NAMED = 3
 _LEAST = 0.5
 """Part of the time that the tests took with the whole proposal, which must be left for another run."""
 
-Tell = Callable[[ProposalEvidence], None]
+ReportEvidence = Callable[[ProposalEvidence], None]
 """Takes what is known so far."""
 _Key = tuple[str, tuple[str, ...] | None, str, str]
 
@@ -67,7 +67,7 @@ class _Search:
     """Paths of the files that are chosen as a whole."""
     plan: AblationPlan
     budget: float
-    tell: Tell
+    tell: ReportEvidence
     found: ProposalEvidence
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class EvidenceRunner:
         chosen: Collection[str] | None,
         check: CheckTable,
         seconds: float,
-        tell: Tell = lambda found: None,
+        tell: ReportEvidence = lambda found: None,
     ) -> ProposalEvidence:
         """Run tests without each hunk of a waiting proposal. Cancelled, it leaves no process.
 
@@ -173,7 +173,7 @@ class EvidenceRunner:
                 await self._try_together(search)
         except _NoTime:
             pass
-        self._mark_rest(search, NO_TIME)
+        self._mark_rest(search, NO_TIME_LEFT)
         search.publish(is_running=False)
         waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
         await asyncio.to_thread(self._kept.keep, search.found, waiting)
@@ -210,7 +210,12 @@ class EvidenceRunner:
         return (await self._read(tree)).id == found.tree
 
     def _prepare(
-        self, proposal_id: str, chosen: Collection[str] | None, check: CheckTable, seconds: float, tell: Tell
+        self,
+        proposal_id: str,
+        chosen: Collection[str] | None,
+        check: CheckTable,
+        seconds: float,
+        tell: ReportEvidence,
     ) -> _Search:
         proposal = self._service.get(proposal_id)
         choice = choose_files(proposal, chosen)
@@ -327,7 +332,7 @@ class EvidenceRunner:
             if search.found.marks[groups[0].hunks[0].id].verdict in (EvidenceVerdict.LOAD, EvidenceVerdict.NOT_RUN):
                 search.found = replace(search.found, marks=before.marks)
 
-    async def _without(self, search: _Search, out: Collection[str]) -> Pending:
+    async def _without(self, search: _Search, out: Collection[str]) -> PendingFiles:
         chosen = (search.hunks - frozenset(out)) | search.whole
         return await asyncio.to_thread(self._service.overlay_with_hunks, search.proposal.id, chosen)
 
@@ -343,7 +348,7 @@ class EvidenceRunner:
     # Runs
 
     async def _repeat(
-        self, search: _Search, selection: TestSelection, tree: Pending, failed: Sequence[str]
+        self, search: _Search, selection: TestSelection, tree: PendingFiles, failed: Sequence[str]
     ) -> tuple[str, ...]:
         """Run failed tests a second time; return those that fail again."""
         can_name = detect_test_runner(search.check.run) is TestRunner.PYTEST and selection.names is not None
@@ -353,7 +358,7 @@ class EvidenceRunner:
         return tuple(test for test in failed if test in outcome.failed)
 
     async def _run(
-        self, search: _Search, selection: TestSelection, tree: Pending, *, again: bool = False
+        self, search: _Search, selection: TestSelection, tree: PendingFiles, *, again: bool = False
     ) -> SuiteOutcome:
         """Run tests on a tree, unless they ran on the same bytes before and it is not `again`."""
         read = await self._read(tree)
@@ -376,7 +381,7 @@ class EvidenceRunner:
             def leave(written: SandboxRun) -> None:
                 nonlocal report
                 with suppress(OSError, ChangedMeanwhile):
-                    leaf = written.read_change(REPORT, MOST_XML).after
+                    leaf = written.read_change(PYTEST_REPORT_PATH, MAX_REPORT_BYTES).after
                     report = leaf.data if leaf is not None and not leaf.is_link else b""
 
             report = b""
@@ -399,7 +404,7 @@ class EvidenceRunner:
                 self._known.popitem(last=False)
         return outcome
 
-    async def _read(self, tree: Pending) -> WorkspaceTree:
+    async def _read(self, tree: PendingFiles) -> WorkspaceTree:
         return (await self._checks.read_trees(WorkspaceVersions(tree, {}, (), ()))).after
 
 
@@ -426,6 +431,6 @@ def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
 def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
     """The command with its tests; pytest is asked for a report that names each, and to end after `most` failures."""
     names = all_tests_argument(check.run) if selection.names is None else selection.names
-    options = f"{shlex.quote(f'--junitxml={root / REPORT}')} -o junit_family=xunit1 --maxfail={most}"
+    options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1 --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
     return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"

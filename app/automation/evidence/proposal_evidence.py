@@ -8,7 +8,7 @@ from app.proposals.values.decision_facts import EvidenceFact, EvidenceVerdict, H
 from app.proposals.values.models import FileDiff, Hunk
 from app.text.plural import plural
 
-NO_TIME = "no time was left"
+NO_TIME_LEFT = "no time was left"
 _QUOTED = 12
 """Lines of a hunk that are quoted as feedback."""
 _COUNTED = (
@@ -55,7 +55,7 @@ class ProposalEvidence:
     @property
     def is_cut_short(self) -> bool:
         """Return whether hunks were not tried for want of time."""
-        return any(mark.reason == NO_TIME for mark in self.marks.values())
+        return any(mark.reason == NO_TIME_LEFT for mark in self.marks.values())
 
     @property
     def count_verdicts(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.report_xml import ReportError, iterate_xml_elements
 
-REPORT = ".signoff-evidence.xml"
+PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""
 _MOST = 10_000
 """Tests that are named of one run."""

@@ -393,7 +393,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-SECONDS = 120
+TRIAL_SECONDS = 120
 """How long an agent may take for one edit."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
 _LARGEST = 65_536
@@ -468,9 +468,9 @@ def _run(command: list[str], scratch: AgentScratchFolders) -> str:
         start_new_session=True,
     ) as process:
         try:
-            lines = process.communicate(timeout=SECONDS)[0].decode("utf-8", "replace").split("\n")
+            lines = process.communicate(timeout=TRIAL_SECONDS)[0].decode("utf-8", "replace").split("\n")
         except subprocess.TimeoutExpired:
-            return f"it did not end within {SECONDS} seconds"
+            return f"it did not end within {TRIAL_SECONDS} seconds"
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -30,7 +30,7 @@ from app.doors.hook.transcripts import (
 if TYPE_CHECKING:
     from app.doors.hook.turn_files import TurnFiles
 
-Edit = Callable[["TurnFiles", Mapping[str, Any]], None]
+ApplyToolCall = Callable[["TurnFiles", Mapping[str, Any]], None]
 """What a tool makes of files; raises NotStaged."""
 
 
@@ -81,7 +81,7 @@ class Agent(NamedTuple):
     name: str
     """The argument of `signoff hook`."""
     title: str
-    edits: Mapping[str, Edit]
+    edits: Mapping[str, ApplyToolCall]
     """Its tools that write, by name."""
     shells: tuple[str, ...]
     """Its tools that run commands."""

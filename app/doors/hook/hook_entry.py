@@ -27,11 +27,11 @@ from app.doors.hook import hook_messages
 from app.doors.hook.agents import find_agent, find_agent_with_tool
 from app.doors.hook.call_errors import NotStaged
 from app.doors.hook.hook_messages import (
-    AFTER_TOOL,
-    AFTER_TURN,
-    BEFORE_PROMPT,
-    NONE,
-    SESSION_START,
+    AFTER_TOOL_EVENTS,
+    AFTER_TURN_EVENTS,
+    BEFORE_PROMPT_EVENTS,
+    EMPTY_ANSWER,
+    SESSION_START_EVENTS,
     HookAnswer,
     HookCall,
     parse_call,
@@ -48,10 +48,10 @@ from app.storage.seen_lines_store import SeenLinesStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 
-DENIED = 2
+DENIED_EXIT_CODE = 2
 _SELDOM = 100_000
 """Allocations before the garbage collector runs: the hook ends sooner."""
-LARGEST = 16 * 1024 * 1024
+MAX_CALL_BYTES = 16 * 1024 * 1024
 """Bytes of a call that are read; a larger one is denied."""
 
 
@@ -90,7 +90,7 @@ class HookTerminated(BaseException):
 
 
 class InputTooLarge(Exception):
-    """Standard input is larger than `LARGEST`."""
+    """Standard input is larger than `MAX_CALL_BYTES`."""
 
 
 def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
@@ -101,32 +101,32 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
     try:
         signal.signal(signal.SIGTERM, _stop)
         name, workspace, options = parse_hook_options(arguments)
-        text = sys.stdin.buffer.read(LARGEST + 1)
+        text = sys.stdin.buffer.read(MAX_CALL_BYTES + 1)
         beside_calls = _is_beside_calls(text)
         if beside_calls:
             # Nothing is at stake there: to fail before a prompt would take the user's words away, and to deny the end
             # of a turn would make the agent go on.
             agent.allow_on_failure()
-        if len(text) > LARGEST:
+        if len(text) > MAX_CALL_BYTES:
             _discard_input()
             raise InputTooLarge(
-                f"It is larger than {LARGEST // 1024**2} MiB, and was not read. Make the edit in parts."
+                f"It is larger than {MAX_CALL_BYTES // 1024**2} MiB, and was not read. Make the edit in parts."
             )
         call = parse_call(name, text)
-        if call.event in AFTER_TOOL:
+        if call.event in AFTER_TOOL_EVENTS:
             beside_calls = True
             agent.allow_on_failure()
         _answer_call(call, workspace, options, agent)
     except SystemExit as answered:  # by argparse: help, or what is wrong with the words
         if not answered.code:
             agent.answer(b"")
-        return DENIED if answered.code else 0
+        return DENIED_EXIT_CODE if answered.code else 0
     except BaseException as error:
         if beside_calls:
-            return DENIED
+            return DENIED_EXIT_CODE
         words = " ".join(str(error).split()) or type(error).__name__
         _print_error(f"Denied, and nothing was written: signoff could not stage this call. {words}")
-        return DENIED
+        return DENIED_EXIT_CODE
     return 0
 
 
@@ -141,7 +141,7 @@ def _print_error(words: str) -> None:
 def _discard_input() -> None:
     """Read the rest of standard input: an agent may count a broken pipe as a failure of the hook."""
     with suppress(OSError):
-        while os.read(0, LARGEST):
+        while os.read(0, MAX_CALL_BYTES):
             pass
 
 
@@ -182,10 +182,10 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
-    if call.event in AFTER_TURN + AFTER_TOOL + SESSION_START:
+    if call.event in AFTER_TURN_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         return answer
     turns = door.captured.turns_to_report(call.agent, call.session)
-    if call.event in BEFORE_PROMPT:
+    if call.event in BEFORE_PROMPT_EVENTS:
         if not turns or not find_agent(call.agent).hears_with_prompt:
             return answer
         from app.doors.hook.delivery import deliver_with_prompt
@@ -217,7 +217,7 @@ def find_project_root(call: HookCall) -> str:
 
 def _is_beside_calls(text: bytes) -> bool:
     """Whether the payload is of a session, a prompt or the end of a turn, not of a call."""
-    events = BEFORE_PROMPT + AFTER_TURN + SESSION_START
+    events = BEFORE_PROMPT_EVENTS + AFTER_TURN_EVENTS + SESSION_START_EVENTS
     return any(f'"{event}"'.encode() in text[:4096] for event in events) and b'"tool_name"' not in text
 
 
@@ -225,7 +225,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise HookTerminated("It was stopped.")
 
 
-DECIDING = frozenset({"approve", "deny", "redo", "review", "stage", "undo"})
+_DECIDING_COMMANDS = frozenset({"approve", "deny", "redo", "review", "stage", "undo"})
 """Commands of signoff that decide, or that stage what the hook would have seen."""
 _SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "sh", "tcsh", "zsh"})
 _WRAPPERS = frozenset({"busybox", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "time"})
@@ -239,7 +239,7 @@ def is_deciding_command(line: str, depth: int = 0) -> bool:
     if "signoff" not in line.translate(_QUOTES):
         return False
     words = _words(line)
-    if any(_is_signoff(word) and following in DECIDING for word, following in pairwise(words)):
+    if any(_is_signoff(word) and following in _DECIDING_COMMANDS for word, following in pairwise(words)):
         return True
     return depth < _MAX_DEPTH and any(
         is_deciding_command(word, depth + 1) for word in words if any(map(str.isspace, word))
@@ -315,18 +315,18 @@ _SHOWN = 5
 
 def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
-    if call.event in BEFORE_PROMPT:
+    if call.event in BEFORE_PROMPT_EVENTS:
         door.captured.reopen_unnamed_turn(call.agent, call.session)
-    if call.event in BEFORE_PROMPT + AFTER_TOOL + SESSION_START:
+    if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         _note_reads(door, call)
-        return NONE
+        return EMPTY_ANSWER
     turn = door.captured.latest_turn(call.agent, call.session, call.prompt)
-    if call.event in AFTER_TURN:
+    if call.event in AFTER_TURN_EVENTS:
         if turn is not None and turn.closed and call.last_words:
             from app.doors.hook.delivery import record_last_words
 
             record_last_words(door.workspace.root, turn.proposal, call.last_words)
-        return NONE
+        return EMPTY_ANSWER
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
     closed = turn is not None and turn.closed
@@ -390,7 +390,9 @@ def _answer_other_call(door: HookDoor, call: HookCall) -> HookAnswer:
     if call.tool in agent.shells:
         return _answer_command(door, call)
     other = find_agent_with_tool(call.tool)
-    return hook_messages.foreign_tool_answer(call.tool, agent.title, other.title, other.name) if other else NONE
+    return (
+        hook_messages.foreign_tool_answer(call.tool, agent.title, other.title, other.name) if other else EMPTY_ANSWER
+    )
 
 
 def _answer_command(door: HookDoor, call: HookCall) -> HookAnswer:

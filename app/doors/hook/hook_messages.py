@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from app.doors.hook.agents import find_agent
 from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response, find_kimi_response
 
-BEFORE_TOOL = ("PreToolUse", "BeforeTool")
-BEFORE_PROMPT = ("UserPromptSubmit", "BeforeAgent")
-AFTER_TURN = ("Stop", "AfterAgent")
-AFTER_TOOL = ("PostToolUse", "AfterTool")
-SESSION_START = ("SessionStart",)
+BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
+BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
+AFTER_TURN_EVENTS = ("Stop", "AfterAgent")
+AFTER_TOOL_EVENTS = ("PostToolUse", "AfterTool")
+SESSION_START_EVENTS = ("SessionStart",)
 _LONGEST = 200
 """Characters that are kept of an id or a name."""
 _LONGEST_WORDS = 500
@@ -57,7 +57,14 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
     if not isinstance(data, dict):
         raise ValueError("it is not an object")
     event, session = _name(data, "hook_event_name"), _name(data, "session_id")
-    if event not in BEFORE_TOOL + AFTER_TOOL + BEFORE_PROMPT + AFTER_TURN + SESSION_START:
+    if (
+        event
+        not in BEFORE_TOOL_EVENTS
+        + AFTER_TOOL_EVENTS
+        + BEFORE_PROMPT_EVENTS
+        + AFTER_TURN_EVENTS
+        + SESSION_START_EVENTS
+    ):
         raise ValueError(
             f"it is for {event or 'no event'}; signoff is called before a tool or a prompt, after a search or a "
             "turn, and where a session starts"
@@ -72,9 +79,9 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
         raise ValueError("its tool_input is not an object")
     path, called = str(data.get("transcript_path") or ""), _name(data, "tool_use_id")
     response = TranscriptResponse(_name(data, "response_id"))
-    if event in AFTER_TURN:
+    if event in AFTER_TURN_EVENTS:
         response = find_agent(agent).response(path, called)
-    elif event in BEFORE_TOOL and not response.id:
+    elif event in BEFORE_TOOL_EVENTS and not response.id:
         match agent:
             case "copilot":
                 response = find_copilot_response(session, _name(data, "timestamp"))
@@ -89,11 +96,11 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
         raise ValueError("it does not say where the agent works")
     tool = _name(data, "tool_name")
     words = data.get("last_assistant_message") or data.get("prompt_response")
-    last_words = _shorten_words(words) if event in AFTER_TURN and isinstance(words, str) else ""
+    last_words = _shorten_words(words) if event in AFTER_TURN_EVENTS and isinstance(words, str) else ""
     call = HookCall(agent, event, session, prompt, response.id, model, folder, tool, arguments, last_words, path)
     typed = data.get("prompt")
     return call._replace(
-        prompt_text=typed if event in BEFORE_PROMPT and isinstance(typed, str) else "",
+        prompt_text=typed if event in BEFORE_PROMPT_EVENTS and isinstance(typed, str) else "",
         result=data.get("tool_response"),
         source=_name(data, "source"),
     )
@@ -135,7 +142,7 @@ class HookAnswer(NamedTuple):
     """For each proposal in it, the number of the last decision that it reports."""
 
 
-NONE = HookAnswer("none")
+EMPTY_ANSWER = HookAnswer("none")
 
 
 def staged_answer(proposal: str, paths: str) -> HookAnswer:
@@ -183,7 +190,7 @@ def foreign_tool_answer(tool: str, hook: str, title: str, name: str) -> HookAnsw
 
 def command_answer(verdict: str, words: str) -> HookAnswer:
     """The answer to a shell command."""
-    return NONE if verdict == "allow" else HookAnswer(verdict, words)
+    return EMPTY_ANSWER if verdict == "allow" else HookAnswer(verdict, words)
 
 
 def render_answer(call: HookCall, answer: HookAnswer) -> str:

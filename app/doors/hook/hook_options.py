@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.doors.hook.agents import AGENTS
 
-LIMIT = 30
+DEFAULT_LIMIT_SECONDS = 30
 """Seconds within which a call is answered, `--wait` apart."""
 _MOST_SECONDS = 86_400
 
@@ -19,7 +19,7 @@ class HookOptions(NamedTuple):
     """deny, ask or allow: the answer to shell commands while nothing is pending."""
     decisions: str = "deny"
     """deny or allow: the answer to shell commands that decide in signoff."""
-    limit: int = LIMIT
+    limit: int = DEFAULT_LIMIT_SECONDS
 
     @property
     def max_seconds(self) -> int:
@@ -80,9 +80,10 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit",
         type=parse_positive_seconds,
-        default=LIMIT,
+        default=DEFAULT_LIMIT_SECONDS,
         metavar="SECONDS",
-        help=f"answer within that time, --wait apart; a call that takes longer is denied (default: {LIMIT})",
+        help="answer within that time, --wait apart; a call that takes longer is denied "
+        f"(default: {DEFAULT_LIMIT_SECONDS})",
     )
 
 

@@ -10,7 +10,13 @@ from contextlib import suppress
 from hashlib import sha256
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.hook_messages import AFTER_TOOL, BEFORE_PROMPT, BEFORE_TOOL, SESSION_START, HookCall
+from app.doors.hook.hook_messages import (
+    AFTER_TOOL_EVENTS,
+    BEFORE_PROMPT_EVENTS,
+    BEFORE_TOOL_EVENTS,
+    SESSION_START_EVENTS,
+    HookCall,
+)
 from app.doors.hook.transcripts import find_claude_attachments
 from app.storage.captured_edit_store import AgentRead
 from app.text.line_hash import pack_line_hashes
@@ -37,13 +43,13 @@ def find_reads(workspace: Workspace, call: HookCall) -> list[AgentRead]:
     agent = find_agent(call.agent)
     if not agent.reads:
         return []
-    if call.event in SESSION_START:
+    if call.event in SESSION_START_EVENTS:
         return [AgentRead("start")] if call.source in ("startup", "clear") else []
-    if call.event in BEFORE_PROMPT:
+    if call.event in BEFORE_PROMPT_EVENTS:
         return list(_prompt_reads(call.prompt_text))
-    if call.event in AFTER_TOOL:
+    if call.event in AFTER_TOOL_EVENTS:
         return list(_search_reads(workspace, call)) if call.tool in agent.searches else []
-    if call.event not in BEFORE_TOOL or call.tool in (*agent.searches, *agent.shows_nothing):
+    if call.event not in BEFORE_TOOL_EVENTS or call.tool in (*agent.searches, *agent.shows_nothing):
         return []
     if call.tool in agent.reads:
         return list(_file_reads(workspace, call))

@@ -19,7 +19,7 @@ from app.doors.hook.call_errors import NotStaged, string_argument, wrong_count_e
 if TYPE_CHECKING:
     from app.doors.hook.turn_files import TurnFiles
 
-Arguments = Mapping[str, Any]
+CallArguments = Mapping[str, Any]
 _LOOKED_AT = 4096
 """Characters from which most agents detect the line endings of a file."""
 _MARK = "\ufeff"
@@ -59,7 +59,7 @@ class WholeFileTool(NamedTuple):
     ends_line: bool = False
     """Whether it ends the last line."""
 
-    def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
+    def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
         """Write the file; raises NotStaged."""
         path, content = string_argument(arguments, self.path), string_argument(arguments, self.content)
         data = files.read(path)
@@ -105,7 +105,7 @@ class ReplacementTool(NamedTuple):
     drops_mark: bool = False
     """Whether a byte order mark is lost."""
 
-    def apply(self, files: "TurnFiles", arguments: Arguments) -> None:
+    def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
         """Write the file with the text replaced; raises NotStaged."""
         path = string_argument(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
@@ -126,7 +126,7 @@ class ReplacementTool(NamedTuple):
             return text if self.takes_text_as_it_is else _with_lf(text)
         return _with_crlf(text) if crlf else text
 
-    def _replaced(self, path: str, exists: bool, text: str, old: str, new: str, arguments: Arguments) -> str:
+    def _replaced(self, path: str, exists: bool, text: str, old: str, new: str, arguments: CallArguments) -> str:
         if not old:
             if (exists or not self.makes_new) and not (exists and self.fills_blank and not text.strip()):
                 raise NotStaged(
@@ -144,7 +144,7 @@ class ReplacementTool(NamedTuple):
             old = f"{old}\n"
         return text.replace(old, new)
 
-    def _is_meant(self, arguments: Arguments, found: int) -> bool:
+    def _is_meant(self, arguments: CallArguments, found: int) -> bool:
         """Whether the call expects that many places."""
         if self.everywhere and arguments.get(self.everywhere):
             return True

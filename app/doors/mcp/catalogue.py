@@ -6,7 +6,7 @@ else; a test holds the two together.
 
 from typing import Any
 
-Schema = dict[str, Any]
+ToolSchema = dict[str, Any]
 
 INSTRUCTIONS = (
     "Use these tools for every change to the files of this workspace, in the place of any other editing tool and of "
@@ -19,32 +19,32 @@ INSTRUCTIONS = (
 )
 
 
-def _object(properties: Schema, required: tuple[str, ...] = ()) -> Schema:
-    schema: Schema = {"type": "object", "properties": properties}
+def _object(properties: ToolSchema, required: tuple[str, ...] = ()) -> ToolSchema:
+    schema: ToolSchema = {"type": "object", "properties": properties}
     if required:
         schema["required"] = list(required)
     return {**schema, "additionalProperties": False}
 
 
-def _text(description: str) -> Schema:
+def _text(description: str) -> ToolSchema:
     return {"type": "string", "description": description}
 
 
-def _flag(description: str) -> Schema:
+def _flag(description: str) -> ToolSchema:
     return {"type": "boolean", "description": description}
 
 
-LONGEST_WAIT = 86_400
+MAX_WAIT_SECONDS = 86_400
 """Seconds that one call may wait."""
 
-MOST_FILES = 5_000
+MAX_PROPOSAL_FILES = 5_000
 """Files in one proposal of an agent."""
 
-_WAIT: Schema = {
+_WAIT: ToolSchema = {
     "type": "integer",
     "description": "Wait so many seconds for the user's decision, and give it back as the result. 0: don't wait.",
     "minimum": 0,
-    "maximum": LONGEST_WAIT,
+    "maximum": MAX_WAIT_SECONDS,
 }
 _SUMMARY = _text("One line for the user: what the change does and why.")
 _ON_TOP_OF = _text(
@@ -86,7 +86,7 @@ _FILE = _object(
 )
 
 
-def _tool(name: str, title: str, description: str, schema: Schema, **hints: bool) -> Schema:
+def _tool(name: str, title: str, description: str, schema: ToolSchema, **hints: bool) -> ToolSchema:
     return {
         "name": name,
         "title": title,
@@ -99,7 +99,7 @@ def _tool(name: str, title: str, description: str, schema: Schema, **hints: bool
 _PROPOSES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
 """A proposal is kept by signoff, for the user to see; no file of the workspace is changed by the call."""
 
-TOOLS: tuple[Schema, ...] = (
+TOOL_SCHEMAS: tuple[ToolSchema, ...] = (
     _tool(
         "propose_edit",
         "Propose an edit",
@@ -114,7 +114,7 @@ TOOLS: tuple[Schema, ...] = (
                     "description": "The changes, each file once.",
                     "items": _FILE,
                     "minItems": 1,
-                    "maxItems": MOST_FILES,
+                    "maxItems": MAX_PROPOSAL_FILES,
                 },
                 "summary": _SUMMARY,
                 "wait_seconds": _WAIT,
@@ -156,4 +156,4 @@ TOOLS: tuple[Schema, ...] = (
         openWorldHint=False,
     ),
 )
-NAMES = tuple(str(tool["name"]) for tool in TOOLS)
+TOOL_NAMES = tuple(str(tool["name"]) for tool in TOOL_SCHEMAS)

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from app import __version__
-from app.doors.mcp.catalogue import INSTRUCTIONS, NAMES, TOOLS
+from app.doors.mcp.catalogue import INSTRUCTIONS, TOOL_NAMES, TOOL_SCHEMAS
 from app.mcp_client.json_rpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
-    LONGEST_LINE,
+    MAX_MESSAGE_BYTES,
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
-    Id,
     Message,
+    RequestId,
     RpcError,
     RpcRequest,
     parse_messages,
@@ -132,7 +132,7 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
                 yield line
             passing = False
         looked = len(buffer)
-        if looked > LONGEST_LINE or passing:
+        if looked > MAX_MESSAGE_BYTES or passing:
             if not passing:
                 yield None
             passing = True
@@ -180,15 +180,15 @@ class MessageWriter:
         return bool(room)
 
 
-GREETED = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+_INITIALIZE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Versions that begin with `initialize`, the latest last."""
-STATELESS = ("2026-07-28",)
+STATELESS_VERSIONS = ("2026-07-28",)
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _SERVER = {"name": "signoff", "title": "signoff", "version": __version__}
 _FRESH_MS = 3_600_000
 """For how long a host may keep the list of the tools, which never changes while the server runs."""
-MOST_CALLS = 64
+MAX_RUNNING_CALLS = 64
 """Calls that run or wait at once."""
 
 
@@ -234,7 +234,7 @@ class DoorServer:
         self._loaded: Tools | None = None
         self._send = send
         self._client: Message = {}
-        self._running: dict[Id, RunningCall] = {}
+        self._running: dict[RequestId, RunningCall] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
 
@@ -295,9 +295,13 @@ class DoorServer:
                 return {}
             case "tools/list":
                 # Two of these a stateless host wants to know; an earlier one passes over what it does not.
-                return _with_metadata({"tools": [*TOOLS]}, cached=True) if stateless else {"tools": [*TOOLS]}
+                return (
+                    _with_metadata({"tools": [*TOOL_SCHEMAS]}, cached=True)
+                    if stateless
+                    else {"tools": [*TOOL_SCHEMAS]}
+                )
             case "server/discover":
-                found = {"supportedVersions": [*GREETED, *STATELESS], **_capabilities()}
+                found = {"supportedVersions": [*_INITIALIZE_VERSIONS, *STATELESS_VERSIONS], **_capabilities()}
                 return _with_metadata(found, cached=True)
         raise RpcError(
             METHOD_NOT_FOUND,
@@ -311,17 +315,17 @@ class DoorServer:
         self._client = client if isinstance(client, dict) else {}
         asked = call.params.get("protocolVersion")
         return {
-            "protocolVersion": asked if asked in GREETED else GREETED[-1],
+            "protocolVersion": asked if asked in _INITIALIZE_VERSIONS else _INITIALIZE_VERSIONS[-1],
             **_capabilities(),
             "serverInfo": _SERVER,
         }
 
-    def _begin(self, call: RpcRequest, name: Id) -> None:
+    def _begin(self, call: RpcRequest, name: RequestId) -> None:
         """Run a tool call on its own thread; raises Refusal."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
-        if tool not in NAMES:
-            known = ", ".join(NAMES)
+        if tool not in TOOL_NAMES:
+            known = ", ".join(TOOL_NAMES)
             raise RpcError(INVALID_PARAMS, f"There is no tool {str(tool)[:80]!r}. The tools are: {known}.", id=name)
         running = RunningCall(call, self._send)
         caller = identify_caller(self._client, call.meta)
@@ -343,8 +347,10 @@ class DoorServer:
         with self._lock:
             if name in self._running:
                 raise RpcError(INVALID_REQUEST, f"A call with the id {name!r} is still running.", id=None)
-            if len(self._running) >= MOST_CALLS:
-                raise RpcError(INVALID_REQUEST, f"{MOST_CALLS} calls run already; wait for one to end.", id=name)
+            if len(self._running) >= MAX_RUNNING_CALLS:
+                raise RpcError(
+                    INVALID_REQUEST, f"{MAX_RUNNING_CALLS} calls run already; wait for one to end.", id=name
+                )
             thread = threading.Thread(target=run, name=f"call {name}")
             self._running[name] = running
             self._threads.add(thread)
@@ -360,10 +366,10 @@ class DoorServer:
 def _is_stateless(call: RpcRequest) -> bool:
     """Whether the request speaks for itself, as from 2026-07-28 on; raises Refusal for an unknown version."""
     version = call.meta.get(VERSION_KEY)
-    if version is None or version in GREETED:
+    if version is None or version in _INITIALIZE_VERSIONS:
         return False
-    if version not in STATELESS:
-        supported = [*GREETED, *STATELESS]
+    if version not in STATELESS_VERSIONS:
+        supported = [*_INITIALIZE_VERSIONS, *STATELESS_VERSIONS]
         raise RpcError(
             UNSUPPORTED_VERSION,
             f"This server speaks {', '.join(supported)}.",

@@ -24,7 +24,7 @@ from app.doors.agent_decisions import (
     wait_for_decision,
     wait_until_read,
 )
-from app.doors.mcp.catalogue import LONGEST_WAIT, MOST_FILES
+from app.doors.mcp.catalogue import MAX_PROPOSAL_FILES, MAX_WAIT_SECONDS
 from app.doors.mcp.door_server import McpCaller, RunningCall
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
@@ -47,7 +47,7 @@ from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.secrets import secret_reason
 
-_Seconds = Annotated[int, Field(ge=0, le=LONGEST_WAIT)]
+_Seconds = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class _Arguments(BaseModel):
@@ -96,7 +96,7 @@ class _Proposing(_Arguments):
 class ProposeEditArguments(_Proposing):
     """Arguments of `propose_edit`."""
 
-    files: list[FileArguments] = Field(min_length=1, max_length=MOST_FILES)
+    files: list[FileArguments] = Field(min_length=1, max_length=MAX_PROPOSAL_FILES)
 
 
 class ProposePatchArguments(_Proposing):
@@ -112,13 +112,13 @@ class StatusArguments(_Arguments):
     wait_seconds: _Seconds | None = None
 
 
-QUOTED = 24_000
+MAX_QUOTED_CHARACTERS = 24_000
 """Characters of all files together."""
 
 
 def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
     """The text of the files that were written; empty if none was, or it was undone."""
-    room = QUOTED
+    room = MAX_QUOTED_CHARACTERS
     parts: list[str] = []
     for change in proposal.files:
         states = {change.state, *(hunk.state for hunk in change.hunks)}
@@ -140,11 +140,11 @@ def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
     return "\n\n".join(parts)
 
 
-PLAIN_NO = (
+_DENIED_WITHOUT_FEEDBACK = (
     "Refused, and nothing of this call was staged: the user denied {id} without a reason. End your turn now, and ask "
     "what the change should be."
 )
-REFUSED = (
+EDIT_REFUSED_MESSAGE = (
     "Refused, and nothing of this call was staged: {id}, which you proposed before, awaits the user's decision. "
     "Nothing that awaits it is on disk. End your turn now and say in a few sentences what {id} does and what to look "
     "at. Don't call tools; don't make the change in another way. proposal_status gives the decision once it is made."
@@ -163,10 +163,10 @@ def refusal_reason(last: AgentTurn, caller: McpCaller, on_top_of: str, status: D
         return ""
     if status.is_decided:
         # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
-        return PLAIN_NO.format(id=last.proposal) if status.is_plain_denial and caller.turn else ""
+        return _DENIED_WITHOUT_FEEDBACK.format(id=last.proposal) if status.is_plain_denial and caller.turn else ""
     if not caller.turn and on_top_of.strip().upper() == last.proposal:
         return ""
-    return REFUSED.format(id=last.proposal)
+    return EDIT_REFUSED_MESSAGE.format(id=last.proposal)
 
 
 _PENDING_LINES = 40
@@ -207,9 +207,9 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
     with refusals_as_tool_errors():
         # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
         patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))
-        if len(patch.paths) > MOST_FILES:
+        if len(patch.paths) > MAX_PROPOSAL_FILES:
             raise ToolError(
-                f"Nothing was staged: the patch names more than {MOST_FILES:,} files. Propose fewer at once."
+                f"Nothing was staged: the patch names more than {MAX_PROPOSAL_FILES:,} files. Propose fewer at once."
             )
         paths = [runtime.workspace.normalize_path(path) for path in patch.paths]
     with _explained(runtime, draft, *paths):
@@ -286,7 +286,7 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
     return "\n".join([f"{note} With them it reads:", *lines])
 
 
-MOST_WAITING = 100
+MAX_WAITING_PROPOSALS = 100
 """Proposals of agents that may await the user's decision at once in a workspace."""
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress messages of a waiting call."""
@@ -437,7 +437,7 @@ class ProposalTools:
                 if no := refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
-            if count >= MOST_WAITING:
+            if count >= MAX_WAITING_PROPOSALS:
                 return _ToolAnswer(_TOO_MANY.format(count=count), failed=True)
             own = [turn.proposal for turn in turns]
             proposal, notes = self._stage(runtime, fill, arguments.summary or "", caller, own)

@@ -15,7 +15,7 @@ from app.proposals.values.models import FileChange, FileVersion, Proposal
 from app.proposals.values.pending_paths import PendingPaths, is_undecided, parent_folders
 from app.proposals.values.proposal_errors import StackedProposal
 from app.proposals.values.proposal_store import ProposalStore
-from app.sandbox.captured_changes import FileOrLink, Pending
+from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
 class CheckedHunk(NamedTuple):
@@ -31,8 +31,8 @@ class CheckedHunk(NamedTuple):
 class WorkspaceVersions:
     """The files of the workspace with a proposal, or a part of it, and without."""
 
-    after: Pending
-    before: Pending
+    after: PendingFiles
+    before: PendingFiles
     files: tuple[str, ...]
     """Of what the proposal changes, the files that there are after it."""
     old_files: tuple[str, ...]
@@ -74,7 +74,7 @@ def make_proposal_versions(
         )
     try:
         written = decision_outcomes.plan_approval(contents, filesystem, proposal, choice, {}).transitions
-        before: Pending = {}
+        before: PendingFiles = {}
         after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
     except StackedProposal:
         below = proposals_below(store, proposal_paths(proposal), int(proposal.id[1:]))
@@ -111,7 +111,7 @@ def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[Checked
 
 def overlay_with_hunks(
     store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
-) -> Pending:
+) -> PendingFiles:
     """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 
     Raises as `make_proposal_versions` does.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.proposals.locate.matching import Replacement
     from app.proposals.patch.parts import ReadPatch
 
-LONGEST_TEXT = 100_000
+MAX_RESULT_CHARACTERS = 100_000
 """Characters of one result that the model gets; tools stay well below it by their own limits."""
 
 ToolKind = Literal["read", "edit", "ask", "command"]
@@ -105,7 +105,7 @@ class Confirmation:
     """It can write to the user's files without review."""
 
 
-WANTED = {
+PERMISSION_PURPOSES = {
     "command": "The model wants to run, in",
     "secret": "The model wants to read, in",
     "changes": "The command has changed, in",
@@ -274,9 +274,9 @@ class Tool(ABC):
 
 def _bounded(text: str) -> str:
     """The text, its end cut off if it is too long: a last resort for workspaces with absurd names."""
-    if len(text) <= LONGEST_TEXT:
+    if len(text) <= MAX_RESULT_CHARACTERS:
         return text
-    return f"{text[:LONGEST_TEXT]}\n[{len(text) - LONGEST_TEXT:,} more characters not shown]"
+    return f"{text[:MAX_RESULT_CHARACTERS]}\n[{len(text) - MAX_RESULT_CHARACTERS:,} more characters not shown]"
 
 
 def escape_surrogates(text: str) -> str:

@@ -19,11 +19,11 @@ from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
 
 _P = ParamSpec("_P")
-TOLD_FILES = 50
+_MAX_LISTED_FILES = 50
 """Files that one result lists."""
-TOLD_NOTES = 4_000
+_MAX_NOTE_CHARACTERS = 4_000
 """Characters of notes in one result."""
-NEXT = "awaiting approval; do not call tools; hand control back"
+_AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
 """What a staging result tells the model to do once its turn may stage no more."""
 
 
@@ -67,16 +67,16 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
         "status": "staged",
         "proposal": proposal_id,
         "applied": False,
-        "next": _chain(steps_left) if steps_left else NEXT,
+        "next": _chain(steps_left) if steps_left else _AWAITING_APPROVAL,
         "files": [
             {"path": file.path, "op": str(file.op), "added": file.added, "removed": file.removed}
-            for file in report.files[:TOLD_FILES]
+            for file in report.files[:_MAX_LISTED_FILES]
         ],
     }
-    if len(report.files) > TOLD_FILES:
-        result["more_files"] = len(report.files) - TOLD_FILES
+    if len(report.files) > _MAX_LISTED_FILES:
+        result["more_files"] = len(report.files) - _MAX_LISTED_FILES
     if notes := report.text.strip():
-        result["notes"] = notes if len(notes) <= TOLD_NOTES else f"{notes[:TOLD_NOTES]}…"
+        result["notes"] = notes if len(notes) <= _MAX_NOTE_CHARACTERS else f"{notes[:_MAX_NOTE_CHARACTERS]}…"
     return json.dumps(result, ensure_ascii=False)
 
 

@@ -10,19 +10,25 @@ from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import format_size
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
-from app.sandbox.captured_changes import WRITTEN, CapturedChanges, PathChange, describe_ignored, shorten_list
+from app.sandbox.captured_changes import (
+    IGNORED_FILES_LABEL,
+    CapturedChanges,
+    PathChange,
+    describe_ignored,
+    shorten_list,
+)
 from app.sandbox.confinement import ChangedMeanwhile, WorkspaceWrites
 from app.text.plural import plural
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result
 
-MOST_FILES = 500
-MOST_BYTES = 20 * 1024 * 1024
+MAX_UNASKED_FILES = 500
+MAX_UNASKED_BYTES = 20 * 1024 * 1024
 """Beyond either, the user is asked before anything is staged."""
-MOST_KEPT = 250_000_000
+MAX_CHANGE_BYTES = 250_000_000
 """Bytes before and after of all that one command has changed: as much is in memory at a time."""
-HELD = "thrown away, ignored by git"
-LEFT = "left as it is on disk, ignored by git"
+DISCARDED_LABEL = "thrown away, ignored by git"
+LEFT_ON_DISK_LABEL = "left as it is on disk, ignored by git"
 _KEPT = "the command's version is kept in"
 _TOLD = 10
 """Names of each sort that the model is told."""
@@ -46,7 +52,7 @@ async def handle_changes(
     through_notes, through_summary = await _write_through(run, context, found.ignored_paths, command)
     output = _told(output, [], through_summary)
     notes = through_notes
-    if len(found.touched) > MOST_FILES or found.size > MOST_BYTES:
+    if len(found.touched) > MAX_UNASKED_FILES or found.size > MAX_UNASKED_BYTES:
         size = f"{len(found.touched):,} changed files ({format_size(found.size)})"
         answer = await context.confirm(_question(found, size, command))
         if not answer.allowed:
@@ -67,20 +73,20 @@ async def _write_through(
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
         if not answer.allowed:
-            return [_line(HELD, words)], f"{HELD}: {shorten_list(words)}"
+            return [_line(DISCARDED_LABEL, words)], f"{DISCARDED_LABEL}: {shorten_list(words)}"
     report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
-    notes = [_line(WRITTEN, [each.summary for each in report.written])]
+    notes = [_line(IGNORED_FILES_LABEL, [each.summary for each in report.written])]
     notes += [
         format_paths(f"ignored by git, but not all of it could be written, {why}", paths)
         for why, paths in _by_reason(report.failed).items()
     ]
-    notes.append(_line(LEFT, [f"{path}: {why}" for path, why in report.skipped.items()]))
+    notes.append(_line(LEFT_ON_DISK_LABEL, [f"{path}: {why}" for path, why in report.skipped.items()]))
     if report.kept_folder is not None:
         notes.append(f"[{_KEPT} {report.kept_folder}, at the same paths]")
     summary = (
         describe_ignored(report.written, 3),
-        f"{LEFT}: {shorten_list(list(report.skipped))}" if report.skipped else "",
+        f"{LEFT_ON_DISK_LABEL}: {shorten_list(list(report.skipped))}" if report.skipped else "",
         f"{_KEPT} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
@@ -172,10 +178,10 @@ def read_changes(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[Pat
     """Return the changes with their contents, and the unreadable ones with reasons."""
     changes: list[PathChange] = []
     left_out: list[str] = []
-    room = MOST_KEPT
+    room = MAX_CHANGE_BYTES
     for each in found.touched:
         if each.size > room:
-            left_out.append(f"{each.path}: all that was changed is over {format_size(MOST_KEPT)}")
+            left_out.append(f"{each.path}: all that was changed is over {format_size(MAX_CHANGE_BYTES)}")
             continue
         try:
             change = run.read_change(each.path, LARGEST)

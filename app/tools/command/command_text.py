@@ -6,15 +6,15 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-HEAD = 8_000
+HEAD_CHARACTERS = 8_000
 """Characters kept from the beginning."""
-TAIL = 24_000
+TAIL_CHARACTERS = 24_000
 """Characters kept from the end, where errors are."""
-LIVE_INTERVAL = 0.05
+LIVE_INTERVAL_SECONDS = 0.05
 """Seconds between two pieces of live output."""
-LIVE_MOST = 16_000
+MAX_LIVE_CHARACTERS = 16_000
 """Characters of one piece of live output; the beginning of a larger one is left out."""
-_LIVE_HELD = 8 * LIVE_MOST
+_LIVE_HELD = 8 * MAX_LIVE_CHARACTERS
 """Characters that wait for the next piece at most, also while the event loop is late."""
 
 _SEQUENCE = re.compile(
@@ -53,7 +53,7 @@ class PlainTextDecoder:
 class HeadAndTail:
     """Keeps the beginning and end of a long text, and counts the characters between them."""
 
-    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+    def __init__(self, head: int = HEAD_CHARACTERS, tail: int = TAIL_CHARACTERS) -> None:
         self._head_size = head
         self._tail_size = tail
         self._head: list[str] = []
@@ -103,15 +103,15 @@ class LiveOutput:
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, text: str) -> None:
-        """Take more; it goes out within `LIVE_INTERVAL`."""
+        """Take more; it goes out within `LIVE_INTERVAL_SECONDS`."""
         self._waiting.append(text)
         self._characters += len(text)
         if self._characters > _LIVE_HELD:
             # One character more than goes out, which says that something is left out.
-            self._waiting = ["".join(self._waiting)[-LIVE_MOST - 1 :]]
+            self._waiting = ["".join(self._waiting)[-MAX_LIVE_CHARACTERS - 1 :]]
             self._characters = len(self._waiting[0])
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL_SECONDS, self.flush)
 
     def flush(self) -> None:
         """Send buffered output."""
@@ -121,8 +121,8 @@ class LiveOutput:
         text = "".join(self._waiting)
         self._waiting.clear()
         self._characters = 0
-        if len(text) > LIVE_MOST:
-            text = f"…\n{text[-LIVE_MOST:]}"
+        if len(text) > MAX_LIVE_CHARACTERS:
+            text = f"…\n{text[-MAX_LIVE_CHARACTERS:]}"
         if text:
             self._send(text)
 

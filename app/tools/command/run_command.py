@@ -19,13 +19,13 @@ from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolConte
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
 from app.tools.command.command_outcome import handle_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder
-from app.tools.command.sandbox_wording import IN_PLACE_TOLD, describe_sandbox, failure_notes, permission_notes
+from app.tools.command.sandbox_wording import IN_PLACE_NOTE, describe_sandbox, failure_notes, permission_notes
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
 
 DEFAULT_SECONDS = 120
-MOST_SECONDS = 600
+MAX_SECONDS = 600
 
 
 class RunCommandArguments(ToolArguments):
@@ -38,8 +38,8 @@ class RunCommandArguments(ToolArguments):
     timeout_seconds: int | None = Field(
         default=None,
         ge=1,
-        le=MOST_SECONDS,
-        description=f"Time limit. Default: {DEFAULT_SECONDS}, at most {MOST_SECONDS}.",
+        le=MAX_SECONDS,
+        description=f"Time limit. Default: {DEFAULT_SECONDS}, at most {MAX_SECONDS}.",
     )
 
 
@@ -91,7 +91,7 @@ class RunCommand(Tool):
             async with sandbox.open(pending, keep=True) as run:
                 output, changes = await self._in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):
-                    output = replace(output, text=f"{IN_PLACE_TOLD}\n{output.text}")
+                    output = replace(output, text=f"{IN_PLACE_NOTE}\n{output.text}")
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:

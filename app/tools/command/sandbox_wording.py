@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 PLATFORM: str = sys.platform
 
-IN_PLACE_TOLD = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
+IN_PLACE_NOTE = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
 """For the model."""
-GIT_TOLD = "[.git can't be written by commands: commits, and all else that git keeps there, are the user's]"
+GIT_NOTE = "[.git can't be written by commands: commits, and all else that git keeps there, are the user's]"
 """For the model."""
 
-FOLDER_TOLD = "[rename(2) can't move a folder that was there before: mv, which copies, can]"
+FOLDER_RENAME_NOTE = "[rename(2) can't move a folder that was there before: mv, which copies, can]"
 """For the model: the kernel gives layers of a user's own no other way."""
 
-SOCKETS_TOLD = "[Unix sockets are out of reach for commands here; command_sockets in config.toml opens them]"
+SOCKETS_NOTE = "[Unix sockets are out of reach for commands here; command_sockets in config.toml opens them]"
 """For the model."""
-TERMINALS_TOLD = "[there are no pseudo-terminals for commands here]"
+TERMINALS_NOTE = "[there are no pseudo-terminals for commands here]"
 """For the model."""
 
 _GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
@@ -110,10 +110,10 @@ def failure_notes(printed: str, ended: "ProcessResult", *, in_place: bool) -> li
         in_place: It ran on the user's own files.
     """
     found = (
-        (_GIT_REFUSED.search(printed), GIT_TOLD),
-        (_FOLDER_REFUSED in printed, FOLDER_TOLD),
-        (ended.code and ended.refused_socket and _DENIED.search(printed), SOCKETS_TOLD),
-        (ended.code and in_place and _TERMINAL_REFUSED.search(printed), TERMINALS_TOLD),
+        (_GIT_REFUSED.search(printed), GIT_NOTE),
+        (_FOLDER_REFUSED in printed, FOLDER_RENAME_NOTE),
+        (ended.code and ended.refused_socket and _DENIED.search(printed), SOCKETS_NOTE),
+        (ended.code and in_place and _TERMINAL_REFUSED.search(printed), TERMINALS_NOTE),
     )
     return [note for holds, note in found if holds]
 

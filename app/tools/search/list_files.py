@@ -105,9 +105,9 @@ async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) ->
     return await running
 
 
-MOST = 500
+MAX_LISTED_FILES = 500
 """Lines in one result."""
-TIME_LIMIT = 20.0
+LIST_SECONDS = 20.0
 """Seconds; what was found by then is the result."""
 
 
@@ -131,19 +131,22 @@ class ListFiles(Tool):
     Arguments = ListFilesArguments
     description = (
         "List the files of the workspace or of one folder, at any depth, one path per line, sorted. Ignored files "
-        f"are left out. Where there are more than {MOST}, folders come with the number of files in them instead: "
-        "go on with `path` or `pattern`."
+        f"are left out. Where there are more than {MAX_LISTED_FILES}, folders come with the number of files in them "
+        "instead: go on with `path` or `pattern`."
     )
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         """List once."""
         folder = resolve_real_path(context.workspace, arguments.path)
-        return await run_with_time_limit(_Listing(folder, arguments.pattern or "", context), TIME_LIMIT)
+        return await run_with_time_limit(_Listing(folder, arguments.pattern or "", context), LIST_SECONDS)
 
 
 @dataclass(slots=True)
 class _Listing:
-    """One listing. Up to `MOST` paths are kept; of more files only the folders, with the number of files in them."""
+    """One listing.
+
+    Up to `MAX_LISTED_FILES` paths are kept; of more files only the folders, with the number of files in them.
+    """
 
     folder: str
     pattern: str
@@ -172,7 +175,7 @@ class _Listing:
 
     def _take(self, prefix: str, inner: str, shown: str) -> None:
         self._files += 1
-        if self._files <= MOST:
+        if self._files <= MAX_LISTED_FILES:
             self._shown.append(shown)
         name, slash, _ = inner.partition("/")
         count, _ = self._by_folder.get(f"{prefix}{name}{slash}", (0, ""))
@@ -180,19 +183,19 @@ class _Listing:
 
     def _output(self) -> ToolOutput:
         total = plural(self._files, "file")
-        stopped = f"[stopped after {TIME_LIMIT:.0f} s, before all files were seen; list one folder]"
+        stopped = f"[stopped after {LIST_SECONDS:.0f} s, before all files were seen; list one folder]"
         cut = [stopped] if self._stopped else []
         if not self._files and not cut:
             what = f"No file matches {self.pattern!r}" if self.pattern else "There are no files"
             return ToolOutput(f"{what} in {'the workspace' if self.folder == '.' else self.folder}.", "no files")
         summary = f"{total}, cut short" if cut else total
-        if self._files <= MOST:
+        if self._files <= MAX_LISTED_FILES:
             return ToolOutput("\n".join([*self._shown, *cut]), summary)
         lines = [
             f"{name} ({count:,})" if name.endswith("/") else shown for name, (count, shown) in self._by_folder.items()
         ]
-        if len(lines) > MOST:
-            left = len(lines) - MOST
-            lines = [*lines[:MOST], f"[{left:,} more entries not shown]"]
+        if len(lines) > MAX_LISTED_FILES:
+            left = len(lines) - MAX_LISTED_FILES
+            lines = [*lines[:MAX_LISTED_FILES], f"[{left:,} more entries not shown]"]
         head = f"[{total}; folders with the number of files in them]"
         return ToolOutput("\n".join([head, *lines, *cut]), summary)

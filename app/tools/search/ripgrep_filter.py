@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-Texts = frozenset[str]
+RequiredTexts = frozenset[str]
 
 _PLAIN = re.compile(r"[ -~]+")
 _REPEATED = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d*\})[?+]?")
@@ -23,7 +23,7 @@ _CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
-def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Texts, bool]:
+def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
     """The texts, of which each line with a match has at least one, and whether case does not count in them.
 
     Args:
@@ -54,16 +54,16 @@ class _Reader:
         self._at = 0
         self.ignores_case = False
 
-    def alternatives(self) -> Texts:
+    def alternatives(self) -> RequiredTexts:
         """Return the literals that one of the expressions between `|` requires, up to a `)` or the end."""
         found = [self._sequence()]
         while self._next("|"):
             found.append(self._sequence())
         return frozenset().union(*found) if all(found) else frozenset()
 
-    def _sequence(self) -> Texts:
+    def _sequence(self) -> RequiredTexts:
         """Return the most selective literals that a concatenation requires."""
-        needed: list[Texts] = []
+        needed: list[RequiredTexts] = []
         text = ""
         while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
             atom = self._atom()
@@ -83,7 +83,7 @@ class _Reader:
     def _least(repeated: re.Match[str]) -> int:
         return int(repeated["least"]) if repeated["least"] else int(repeated[0][0] == "+")
 
-    def _atom(self) -> str | Texts:
+    def _atom(self) -> str | RequiredTexts:
         """Return a literal letter, or the literals that an atom requires."""
         letter = self._pattern[self._at]
         self._at += 1
@@ -101,7 +101,7 @@ class _Reader:
             return self._group()
         return letter if _PLAIN.fullmatch(letter) and letter not in ".^$" else frozenset()
 
-    def _group(self) -> Texts:
+    def _group(self) -> RequiredTexts:
         if self._take(_NAMED_BACK):
             return frozenset()
         aside = False
@@ -133,7 +133,7 @@ class _Reader:
         return there
 
 
-def _best(texts: list[str]) -> Texts:
+def _best(texts: list[str]) -> RequiredTexts:
     return frozenset((max(texts, key=len),)) if texts else frozenset()
 
 

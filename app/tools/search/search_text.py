@@ -32,16 +32,16 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, LinkInPath
 from app.workspace.secrets import secret_path_reason
 
-Hit = tuple[int, int, str]
+LineMatch = tuple[int, int, str]
 """The number of a matching line, from 0, the column of its first match, and its text without ending."""
-Search = Callable[[str, int], re.Match[str] | None]
+FindMatch = Callable[[str, int], re.Match[str] | None]
 """Finds the first match in a text from an index on."""
 
 _SAME_IN_ANY_CASE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Letters outside of ASCII that match one of ASCII where case does not count (documentation of re.IGNORECASE)."""
 
-WORKER = Path(__file__).with_name("regex_worker.py")
-LIFE = 60
+REGEX_WORKER_FILE = Path(__file__).with_name("regex_worker.py")
+_WORKER_SECONDS = 60
 """Seconds after which the worker ends by itself, far more than a search may take."""
 
 
@@ -63,7 +63,7 @@ class Matcher(Protocol):
         """Whether a line of a file can match at all, by a quick look at its bytes."""
         ...
 
-    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         """Return the matching lines of each file; raises MatcherStopped."""
         ...
 
@@ -88,7 +88,7 @@ class LiteralMatcher:
     def prepare(self) -> None:
         """Do nothing: a literal needs no preparation."""
 
-    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         """Return the matching lines of each file."""
         return [find_matching_lines(document.text, self._search) for document in documents]
 
@@ -109,10 +109,10 @@ class RegexMatcher:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.may_match: Callable[[bytes], bool] = lambda content: True
-        self._required: Search | None = None
+        self._required: FindMatch | None = None
         """Finds what each line has that can match, if that is known."""
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(WORKER), str(LIFE)],
+            [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), str(_WORKER_SECONDS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -131,18 +131,18 @@ class RegexMatcher:
             flags = re.IGNORECASE if ignore_case else 0
             self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
-    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         """Return the matching lines of each file; raises MatcherStopped."""
         tried = [self._lines_that_may_match(document) for document in documents]
         answer = self._ask([[line for _, _, line in lines] for lines in tried]) if any(tried) else []
         assert isinstance(answer, list)
-        found: list[list[Hit]] = [[] for _ in documents]
+        found: list[list[LineMatch]] = [[] for _ in documents]
         for file, index, column in answer:
             number, _, line = tried[file][index]
             found[file].append((number, column, line))
         return found
 
-    def _lines_that_may_match(self, document: Document) -> list[Hit]:
+    def _lines_that_may_match(self, document: Document) -> list[LineMatch]:
         if self._required is None:
             return [(number, 0, line) for number, line in enumerate(document.line_texts)]
         return find_matching_lines(document.text, self._required)
@@ -171,9 +171,9 @@ class RegexMatcher:
         return json.loads(answer)
 
 
-def find_matching_lines(text: str, search: Search) -> list[Hit]:
+def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
     """The lines in which an expression matches that no line feed can be part of, and that is never empty."""
-    found: list[Hit] = []
+    found: list[LineMatch] = []
     at = number = 0
     while match := search(text, at):
         start = text.rfind("\n", at, match.start()) + 1 or at
@@ -210,13 +210,13 @@ def _letter(letter: str, ignore_case: bool) -> bytes:
     return b"(?:" + b"|".join([b"[" + lower + upper + b"]", *(other.encode() for other in others)]) + b")"
 
 
-SHOWN_LINES = 200
+MAX_SHOWN_LINES = 200
 """Matching lines in one result."""
-SHOWN_CHARACTERS = 300
+MAX_LINE_CHARACTERS = 300
 """Characters of one line, around its first match."""
 BATCH_FILES = 2_000
 """Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
-FEW_FILES = 50
+MIN_RIPGREP_FILES = 50
 """Up to so many files, starting ripgrep costs more than it saves."""
 BATCH_BYTES = 1_000_000
 """Bytes of the files that a matcher is given at once: it is given no more once they have as many."""
@@ -295,7 +295,7 @@ class FileSearch:
         files = self._open_files()
         while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
             on_disk = [path for path in batch if path not in touched]
-            if self.sieve is not None and len(on_disk) > FEW_FILES:
+            if self.sieve is not None and len(on_disk) > MIN_RIPGREP_FILES:
                 passed = set(self.sieve.filter_paths(on_disk))
                 batch = [path for path in batch if path in touched or path in passed]
             yield from ((path, path in touched) for path in batch)
@@ -364,7 +364,7 @@ class FileSearch:
         document = Document(content)
         return None if document.is_binary else _SearchedFile(path, document, on_disk)
 
-    def _take(self, file: _SearchedFile, hits: Sequence[Hit]) -> None:
+    def _take(self, file: _SearchedFile, hits: Sequence[LineMatch]) -> None:
         """Add the lines of a file, unless it looks like a secret."""
         path = file.path
         if file.on_disk is None and self._is_link(path):
@@ -375,7 +375,7 @@ class FileSearch:
         found = self.findings
         found.files_found += 1
         found.lines_found += len(hits)
-        if room := SHOWN_LINES - found.lines_shown:
+        if room := MAX_SHOWN_LINES - found.lines_shown:
             shown = [(number + 1, _clipped(line, column)) for number, column, line in hits[:room]]
             found.files.append((path, shown))
             found.lines_shown += len(shown)
@@ -395,12 +395,12 @@ class FileSearch:
 
 def _clipped(line: str, column: int) -> str:
     """The part of a long line around its match."""
-    start = max(0, min(column - SHOWN_CHARACTERS // 3, len(line) - SHOWN_CHARACTERS))
-    end = start + SHOWN_CHARACTERS
+    start = max(0, min(column - MAX_LINE_CHARACTERS // 3, len(line) - MAX_LINE_CHARACTERS))
+    end = start + MAX_LINE_CHARACTERS
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
-TIME_LIMIT = 20.0
+SEARCH_SECONDS = 20.0
 """Seconds; what was found by then is the result."""
 _NAMED = 5
 """Files named in a note."""
@@ -451,7 +451,7 @@ class SearchText(Tool):
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
         search = FileSearch(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
-        return _report(arguments.pattern, await run_with_time_limit(search, TIME_LIMIT))
+        return _report(arguments.pattern, await run_with_time_limit(search, SEARCH_SECONDS))
 
 
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
@@ -482,7 +482,7 @@ def _report(pattern: str, found: SearchMatches) -> ToolOutput:
     else:
         lines.append(f"[{counted}]")
     if found.cut_short:
-        lines.append(f"[stopped after {TIME_LIMIT:.0f} s, before all files were searched; narrow the search]")
+        lines.append(f"[stopped after {SEARCH_SECONDS:.0f} s, before all files were searched; narrow the search]")
     if found.secrets:
         lines.append(f"[not searched, since they look like secrets: {_named(found.secrets)}]")
     if found.unreadable:

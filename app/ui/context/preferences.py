@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.themes.first_theme import OWN_THEMES, STANDARD, fitting_theme, own_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, fitting_theme, own_theme
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -56,7 +56,7 @@ class Preferences:
     def load_themes(self) -> list[str]:
         """Register all themes. Return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme
-        for path in OWN_THEMES.glob("*.toml"):
+        for path in OWN_THEMES_FOLDER.glob("*.toml"):
             app.register_theme(own_theme(path.stem))
         problems: list[str] = []
         if self._runtime.dirs.themes.is_dir():
@@ -69,7 +69,7 @@ class Preferences:
             problems += loaded.problems
         if self.settings.theme not in app.available_themes:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
-            self.settings = self.settings.model_copy(update={"theme": STANDARD})
+            self.settings = self.settings.model_copy(update={"theme": STANDARD_THEME})
         app.theme = fitting_theme(self.settings.theme, app.console.color_system)
         if app.current_theme != shown and app.theme == shown.name:
             # The first picture took less from its file than there is: the style sheets are still those of then.

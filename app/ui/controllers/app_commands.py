@@ -14,7 +14,7 @@ from textual.content import Content
 from app.agent.updates import Phase
 from app.images.mentions import Mention, find_mentions
 from app.keys.actions import Action, actions_in_scope
-from app.keys.keymap import DECISIONS, effective_keys, key_name
+from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue, CommandUnusable
 from app.ui.context import slash_commands
 from app.ui.context.app_context import AppContext
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class HasKeys(Protocol):
+class KeymapHolder(Protocol):
     """An app whose keys the user may have changed."""
 
     @property
@@ -61,7 +61,7 @@ def palette_commands(
 
 def _actions() -> Iterator[Action]:
     for action in actions_in_scope("app", "review", "diff"):
-        if action.id not in ("app.palette", "app.keys") and action.id not in DECISIONS and not action.moves:
+        if action.id not in ("app.palette", "app.keys") and action.id not in DECISION_ACTION_IDS and not action.moves:
             yield action
 
 
@@ -85,7 +85,7 @@ class PaletteCommands(Provider):
                 yield Hit(match, self._with_keys(matcher.highlight(title)), callback, text=title, help=told)
 
     def _with_keys(self, name: Content) -> Content:
-        keymap = self.app.keymap if isinstance(self.app, HasKeys) else {}
+        keymap = self.app.keymap if isinstance(self.app, KeymapHolder) else {}
         action = next((one for one in _actions() if _name(one) == name.plain), None)
         keys = " ".join(key_name(key) for key in effective_keys(action, keymap)[:2]) if action is not None else ""
         command = f"/{action.command}" if action is not None and action.command else ""
@@ -93,7 +93,7 @@ class PaletteCommands(Provider):
         return Content.assemble(name, "  ", (beside, "$text-accent")) if beside else name
 
 
-Send = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
+SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
 
 
 class CustomCommands:
@@ -113,7 +113,7 @@ class CustomCommands:
         composer: "Composer",
         session: "CurrentSession",
         app_context: AppContext,
-        send: Send,
+        send: SendMessage,
     ) -> None:
         self._runtime = runtime
         self._composer = composer

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
 """Settings that may be others after a connection was made with them."""
-NO_MODEL = "No model yet: send anything to choose one"
+_NO_MODEL_HINT = "No model yet: send anything to choose one"
 
 
 class ConnectedChat(Protocol):
@@ -88,7 +88,7 @@ class Connector:
         if settings.has_endpoint and not settings.model:
             name = await self._picked_before(settings) or await self.pick_model(settings)
             if not name:
-                self._chat.show_hint(NO_MODEL)
+                self._chat.show_hint(_NO_MODEL_HINT)
                 return
             # What is set for models may be other than before the choice.
             settings = self._preferences.settings.model_copy(update={"model": name})
@@ -152,17 +152,17 @@ class Connector:
         return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.reconnect)
 
     async def _set_up(self, missing: str) -> None:
-        from app.ui.screens.setup_screens import DEMO, WRITTEN, SetupScreen
+        from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, SetupScreen
 
         self._session.asked.set()
         choice = await self._ask(SetupScreen(missing, partial(read_picked_model, self._store)))
         if choice is None:
-            self._chat.show_hint(NO_MODEL)
+            self._chat.show_hint(_NO_MODEL_HINT)
             return
-        if choice == WRITTEN:
+        if choice == ENTER_ENDPOINT_CHOICE:
             await self._write_endpoint(missing)
             return
-        if choice == DEMO:
+        if choice == DEMO_CHOICE:
             from app.demo.demo_server import DemoServerFailed
 
             try:

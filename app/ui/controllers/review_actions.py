@@ -148,7 +148,7 @@ class AfterDecision:
 
 _Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)
 
-Decided = (
+DecisionMessage = (
     review_messages.Approve
     | review_messages.ApproveAll
     | review_messages.Deny
@@ -197,7 +197,7 @@ class ReviewActions:
         self._preferences = preferences
         self.external_diffs = ExternalDiffs(review, runtime, app_context)
 
-    async def carry_out(self, event: Decided) -> None:
+    async def carry_out(self, event: DecisionMessage) -> None:
         """Carry out a decision."""
         await self._session.wait_until_open()
         match event:

@@ -11,7 +11,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.ui.screens.dialog import Dialog, DialogKey
-from app.ui.themes.first_theme import STANDARD
+from app.ui.themes.first_theme import STANDARD_THEME
 from app.ui.themes.theme_files import OWN_THEME_PREFIX
 from widgets.common.input_order import after_input_painted, is_handling_input
 from widgets.common.search_list import Choice, SearchList
@@ -139,7 +139,7 @@ class ThemeScreen(Dialog[str]):
         self.dismiss(None)
 
 
-_SIGNATURE = (STANDARD, "signoff-light")
+_SIGNATURE = (STANDARD_THEME, "signoff-light")
 
 _SAMPLE = Content("\n").join(
     [

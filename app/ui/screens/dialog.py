@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static, TextArea
 
 from app.text.safe_text import escape_unsafe
-from widgets.common.input_order import TOGETHER, JoinedKey, OnScreenClock
+from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import SearchList
 
@@ -177,7 +177,9 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         if is_text or not self._sight.was_on_screen_at(event.time):
             event.stop()
             event.prevent_default()
-            self.show_status(TOGETHER if is_text else "A key came before this was on the screen. Press it again.")
+            self.show_status(
+                JOINED_KEYS_MESSAGE if is_text else "A key came before this was on the screen. Press it again."
+            )
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame leaves, as Escape does."""
@@ -270,7 +272,7 @@ class AskScreen(Dialog[bool]):
         self.dismiss(yes)
 
 
-WIDTH_WITH_HELP = 100
+_MIN_WIDTH_FOR_HELP = 100
 
 
 class ValuesDialog(Dialog[None]):
@@ -311,7 +313,7 @@ class ValuesDialog(Dialog[None]):
     @property
     def is_narrow(self) -> bool:
         """Return whether there is no room for words beside a value; they are shown below then."""
-        return self.app.size.width < WIDTH_WITH_HELP
+        return self.app.size.width < _MIN_WIDTH_FOR_HELP
 
     @property
     def is_writing(self) -> bool:

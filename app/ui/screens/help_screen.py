@@ -16,7 +16,7 @@ from app.text.safe_text import escape_unsafe
 from app.ui.context.slash_commands import usage_line
 from app.ui.screens.dialog import Dialog, DialogKey
 
-SCOPES: tuple[tuple[Scope, str], ...] = (
+_SCOPE_TITLES: tuple[tuple[Scope, str], ...] = (
     ("review", "Review: decide"),
     ("diff", "Review: read the diff"),
     ("files", "Review: the list of files"),
@@ -129,7 +129,7 @@ class HelpScreen(Dialog[None]):
                     for line in self._row(action, width)
                 ],
             )
-            for scope, title in SCOPES
+            for scope, title in _SCOPE_TITLES
         ]
         commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
         rows = [line for action in commands for line in _columns(usage_line(action), action.help, width, _USAGE)]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.ui.context.preferences import Preferences
 
 
-IMAGES = ("profile", "images_supported")
+IMAGES_SETTING_PATH = ("profile", "images_supported")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def current_values(
         ("wire",): settings.wire if settings.wire != "auto" else None,
         ("price",): find_price(model.id, settings.price),
         ("request",): settings.request or None,
-        IMAGES: settings.profile.get(IMAGES[-1]),
+        IMAGES_SETTING_PATH: settings.profile.get(IMAGES_SETTING_PATH[-1]),
     }
     in_force = {
         ("reasoning_effort",): effective.reasoning_effort,
@@ -71,7 +71,7 @@ def current_values(
         ("wire",): effective.wire,
         ("price",): find_price(model.id, effective.price),
         ("request",): effective.request,
-        IMAGES: effective.profile.get(IMAGES[-1]),
+        IMAGES_SETTING_PATH: effective.profile.get(IMAGES_SETTING_PATH[-1]),
     }
     found: dict[tuple[str, ...], ModelSetting] = {}
     for path, value in in_force.items():
@@ -162,14 +162,14 @@ class ModelSettingRow:
     choices: tuple[Any, ...] = ()
 
 
-ROWS = (
+MODEL_SETTING_ROWS = (
     ModelSettingRow(("reasoning_effort",), "Reasoning effort", "off: the server chooses", "choice", get_args(Effort)),
     ModelSettingRow(("context_window",), "Context window", "in tokens", "number"),
     ModelSettingRow(
         ("price",), "Price", "$ per million tokens: input = 5, output = 25, cached = 0.5, cache_write = 6", "table"
     ),
     ModelSettingRow(("wire",), "Protocol", "auto: the one that fits the address", "choice", get_args(ChosenWire)),
-    ModelSettingRow(IMAGES, "Takes images", "whether they are sent", "choice", (True, False)),
+    ModelSettingRow(IMAGES_SETTING_PATH, "Takes images", "whether they are sent", "choice", (True, False)),
     ModelSettingRow(("request",), "Request fields", "as in TOML: temperature = 0.2, top_p = 0.9", "table"),
 )
 _TITLE, _ORIGIN, _FRAME = 18, 22, 6
@@ -210,7 +210,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._model = model
         self._renew = renew
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
-        self._explained = ROWS[0]
+        self._explained = MODEL_SETTING_ROWS[0]
 
     def heading(self) -> str:
         return f"Settings of {self._model.id}"
@@ -221,7 +221,7 @@ class ModelSettingsScreen(ValuesDialog):
         options = self.query_one(OptionList)
         at = options.highlighted
         options.clear_options()
-        options.add_options([Option(self._line(row, self._facts[row.path])) for row in ROWS])
+        options.add_options([Option(self._line(row, self._facts[row.path])) for row in MODEL_SETTING_ROWS])
         options.highlighted = at or 0
 
     def _line(self, row: ModelSettingRow, fact: ModelSetting) -> Content:
@@ -236,7 +236,7 @@ class ModelSettingsScreen(ValuesDialog):
 
     @property
     def _row(self) -> ModelSettingRow:
-        return ROWS[self.query_one(OptionList).highlighted or 0]
+        return MODEL_SETTING_ROWS[self.query_one(OptionList).highlighted or 0]
 
     @on(OptionList.OptionHighlighted)
     def show_explanation(self, event: OptionList.OptionHighlighted) -> None:

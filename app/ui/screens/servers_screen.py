@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 from textual.worker import get_current_worker
 
-from app.mcp_client.configured_servers import REACH_WORDS
+from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.oauth import SignInRequest
@@ -114,7 +114,7 @@ _MARKS = {
 }
 _DESCRIPTION = 100
 """Characters of a tool's description that the list shows."""
-QUIET = "$foreground 65%"
+QUIET_STYLE = "$foreground 65%"
 
 
 class ServersScreen(PreviewDialog[None]):
@@ -181,7 +181,7 @@ class ServersScreen(PreviewDialog[None]):
             self.show_preview("")
             return
         shown = _log(server) if self._log else _tools(server)
-        head = _head(server, REACH_WORDS[await server.write_access()])
+        head = _head(server, WRITE_ACCESS_TEXTS[await server.write_access()])
         self.show_preview(Content("\n\n").join([head, shown]), end=self._log)
 
     @on(SearchList.Picked)
@@ -260,7 +260,7 @@ def _choice(server: McpServer) -> Choice:
         (f"{mark} ", style),
         (escape_unsafe(server.name, keep=""), "bold"),
         "\n  ",
-        (escape_unsafe(what, keep=""), "$text-error" if server.problem else QUIET),
+        (escape_unsafe(what, keep=""), "$text-error" if server.problem else QUIET_STYLE),
     )
     tools = " ".join(offer.tool for offer in server.tools)
     return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
@@ -270,8 +270,8 @@ def _head(server: McpServer, reach: str) -> Content:
     definition = server.definition
     rows = [
         Content.styled(escape_unsafe(definition.origin, keep=""), "bold"),
-        Content.styled(escape_unsafe(f"from {definition.source}", keep=""), QUIET),
-        Content.styled(reach, QUIET),
+        Content.styled(escape_unsafe(f"from {definition.source}", keep=""), QUIET_STYLE),
+        Content.styled(reach, QUIET_STYLE),
     ]
     if server.problem:
         rows.append(Content.styled(escape_unsafe(server.problem, keep=""), "$text-error"))
@@ -283,12 +283,14 @@ def _tools(server: McpServer) -> Content:
     for offer in server.tools:
         said = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
         short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
-        rows.append(Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET)))
+        rows.append(
+            Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
+        )
     rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.left_out]
-    return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET)
+    return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET_STYLE)
 
 
 def _log(server: McpServer) -> Content:
     lines = server.log.lines
     text = escape_unsafe("\n".join(lines)) if lines else "It has printed nothing."
-    return Content.styled(text, QUIET)
+    return Content.styled(text, QUIET_STYLE)

@@ -112,7 +112,7 @@ class SettingRow:
     choices: tuple[str, ...] = ()
 
 
-ROWS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
+SETTING_GROUPS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
     (
         "Appearance",
         (
@@ -202,7 +202,7 @@ class SettingsScreen(ValuesDialog):
         at = options.highlighted
         self._rows = []
         lines: list[Option] = []
-        for title, rows in ROWS:
+        for title, rows in SETTING_GROUPS:
             if lines:
                 lines.append(Option("", disabled=True))
                 self._rows.append(None)

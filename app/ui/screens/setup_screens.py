@@ -129,7 +129,7 @@ class ModelScreen(Dialog[str]):
             self.show_status("write the name of a model first")
 
 
-Changes = dict[str, str | SecretStr]
+SettingChanges = dict[str, str | SecretStr]
 """Settings by their keys."""
 
 _ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
@@ -163,7 +163,7 @@ class EndpointScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, settings: "Settings", config_file: Path, save: Callable[[Changes], None]) -> None:
+    def __init__(self, settings: "Settings", config_file: Path, save: Callable[[SettingChanges], None]) -> None:
         super().__init__(classes="-small")
         self._settings = settings
         self._config_file = config_file
@@ -189,10 +189,10 @@ class EndpointScreen(Dialog[bool]):
         self.show_host()
 
     @property
-    def _changes(self) -> Changes:
+    def _changes(self) -> SettingChanges:
         """The settings that are written in the fields."""
         key, address = (self.query_one(f"#endpoint-{name}", Input).value.strip() for name in ("key", "address"))
-        changes: Changes = {"base_url": address} if address else {}
+        changes: SettingChanges = {"base_url": address} if address else {}
         if key:
             anthropic = key.startswith(_ANTHROPIC_KEY) and host_and_port(address or _ANTHROPIC_HOST) in (
                 "",
@@ -201,7 +201,7 @@ class EndpointScreen(Dialog[bool]):
             changes["anthropic_api_key" if anthropic else "api_key"] = SecretStr(key)
         return changes
 
-    def _fault(self, changes: Changes) -> str:
+    def _fault(self, changes: SettingChanges) -> str:
         """Why these can't be kept; empty if they can."""
         address = changes.get("base_url")
         if isinstance(address, str) and (fault := find_url_fault(address)):
@@ -229,7 +229,7 @@ class EndpointScreen(Dialog[bool]):
             self._write(changes)
 
     @work(group="write", exclusive=True, exit_on_error=False, description="keeping the endpoint")
-    async def _write(self, changes: Changes) -> None:
+    async def _write(self, changes: SettingChanges) -> None:
         from app.config.settings import ConfigError
 
         try:
@@ -245,9 +245,9 @@ class EndpointScreen(Dialog[bool]):
         line.update(Content(escape_unsafe(text, keep="")))
 
 
-DEMO = ("", "demo")
+DEMO_CHOICE = ("", "demo")
 """The result that stands for the demo model."""
-WRITTEN = ("", "written")
+ENTER_ENDPOINT_CHOICE = ("", "written")
 """The result that stands for a key or an address that the user is about to write."""
 
 _KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
@@ -256,7 +256,8 @@ _KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp",
 class SetupScreen(Dialog[tuple[str, str]]):
     """Offers local servers that answer, an address or key to write, and the demo.
 
-    Returns base URL and model of the endpoint that the user picked, `WRITTEN`, `DEMO`, or None for neither.
+    Returns base URL and model of the endpoint that the user picked, `ENTER_ENDPOINT_CHOICE`, `DEMO_CHOICE`, or None
+    for none of these.
 
     Args:
         missing: Says in one line what is not set up.
@@ -283,7 +284,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._missing = missing
         self._picked_before = picked_before
         self._servers: list[LocalServer] = []
-        self._choices = [WRITTEN, DEMO]
+        self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def body(self) -> Iterable[Widget]:
         """Yield what is missing, what was found, and what to do."""
@@ -295,7 +296,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def on_mount(self) -> None:
         options = self.query_one(OptionList)
-        options.highlighted = self._choices.index(DEMO)
+        options.highlighted = self._choices.index(DEMO_CHOICE)
         options.focus()
         self.action_look()
 
@@ -311,8 +312,8 @@ class SetupScreen(Dialog[tuple[str, str]]):
         options = self.query_one(OptionList)
         options.clear_options()
         options.add_options([*(Option(_label(server, model)) for server, model in found), _written(), _demo()])
-        self._choices = [*((server.base_url, model) for server, model in found), WRITTEN, DEMO]
-        options.highlighted = before if found else self._choices.index(DEMO)
+        self._choices = [*((server.base_url, model) for server, model in found), ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
+        options.highlighted = before if found else self._choices.index(DEMO_CHOICE)
         count = len(found)
         self.show_status(
             f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"

@@ -238,11 +238,11 @@ def _join_reads(driver: type[Driver]) -> None:
     module.XTermParser = JoiningParser
 
 
-textuals_divide = Strip.divide
+original_strip_divide = Strip.divide
 """`Strip.divide` as Textual has it."""
 
 
-def divide(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
+def divide_strip(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     """Divide a strip as `Strip.divide` does, but keep no result that is the strip itself.
 
     Textual keeps it: a reference cycle in each row of a scroll bar, a diff and a status bar that was painted. Only
@@ -253,8 +253,8 @@ def divide(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     """
     length = self.cell_length
     cuts = [cut for cut in cuts if cut <= length]
-    return [self] if cuts == [length] else textuals_divide(self, cuts)
+    return [self] if cuts == [length] else original_strip_divide(self, cuts)
 
 
 def _free_strips_at_once() -> None:
-    Strip.divide = divide  # type: ignore[method-assign]
+    Strip.divide = divide_strip  # type: ignore[method-assign]

@@ -17,9 +17,9 @@ from app.config.toml import parse_toml
 from app.storage.app_dirs import AppDirs
 from app.workspace.reading import read_file
 
-OWN_THEMES = Path(__file__).resolve().parents[3] / "themes"
+OWN_THEMES_FOLDER = Path(__file__).resolve().parents[3] / "themes"
 """The folder of the themes that signoff brings."""
-STANDARD = "signoff-dark"
+STANDARD_THEME = "signoff-dark"
 """The theme where none, or none that exists, is configured."""
 _OF_16_COLOURS = "ansi-dark"
 _LARGEST = 8 * 1024
@@ -35,8 +35,8 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
         _toml(workspace / ".signoff.toml", foreign=True).get("theme"),
         _toml(where.config_file).get("theme"),
     )
-    wanted = next((name for name in named if isinstance(name, str) and name), STANDARD)
-    return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD)
+    wanted = next((name for name in named if isinstance(name, str) and name), STANDARD_THEME)
+    return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD_THEME)
 
 
 def fitting_theme(theme: str, color_system: str | None) -> str:
@@ -45,12 +45,12 @@ def fitting_theme(theme: str, color_system: str | None) -> str:
     With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the
     terminal's own colours. Any other theme is the user's choice.
     """
-    return _OF_16_COLOURS if theme == STANDARD and color_system == "standard" else theme
+    return _OF_16_COLOURS if theme == STANDARD_THEME and color_system == "standard" else theme
 
 
 def own_theme(name: str) -> Theme:
     """Return one of signoff's own themes."""
-    return Theme(**_toml(OWN_THEMES / f"{name}.toml"))
+    return Theme(**_toml(OWN_THEMES_FOLDER / f"{name}.toml"))
 
 
 def _theme(name: str, users: Path) -> Theme | None:
@@ -62,7 +62,7 @@ def _theme(name: str, users: Path) -> Theme | None:
         theme.to_color_system().generate()
         # A variable could hold anything, also what no style sheet takes.
         return Theme(**{**vars(theme), "variables": {}})
-    return own_theme(name) if (OWN_THEMES / f"{name}.toml").is_file() else None
+    return own_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.automation.check_results import (
-    MOST,
+    MAX_FINDINGS,
     CheckOutcome,
     CheckResult,
     CheckState,
@@ -113,8 +113,8 @@ def test_what_has_not_ended_says_no_more_than_that(state: CheckState, words: str
 
 
 def test_so_many_findings_are_kept() -> None:
-    output = "".join(f"a.py:{number}: text\n" for number in range(1, MOST + 100))
-    assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MOST + 1))
+    output = "".join(f"a.py:{number}: text\n" for number in range(1, MAX_FINDINGS + 100))
+    assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MAX_FINDINGS + 1))
 
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:

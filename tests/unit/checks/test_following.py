@@ -7,7 +7,7 @@ import pytest
 
 from app.automation.check_follower import CheckFollower
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.check_runner import CheckedTrees, Tell
+from app.automation.check_runner import CheckedTrees, ReportResult
 from app.automation.draft_checks import DraftChecks
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable
@@ -53,7 +53,7 @@ class Endless:
     async def unavailable_reason(self) -> str:
         return ""
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
@@ -103,7 +103,7 @@ class Brief(Endless):
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         self.results[check.name] = CheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
@@ -111,7 +111,7 @@ class Brief(Endless):
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: Tell) -> CheckResult:
+    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         raise OSError("The disk is full.")
 
 

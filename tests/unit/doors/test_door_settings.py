@@ -17,8 +17,8 @@ from app.doors.hook.hook_installation import (
     release_weaknesses,
     remove_hook,
 )
-from app.doors.hook.hook_options import LIMIT, HookOptions
-from app.launcher.deadline import SECONDS
+from app.doors.hook.hook_options import DEFAULT_LIMIT_SECONDS, HookOptions
+from app.launcher.deadline import DEFAULT_SECONDS
 
 CLAUDE, GEMINI = find_agent("claude"), find_agent("gemini")
 WITH_JSON = [agent for agent in AGENTS if agent.form == "json"]
@@ -102,7 +102,7 @@ def test_the_agent_waits_far_longer_than_signoff_takes(agent: Agent) -> None:
 
 
 def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported() -> None:
-    assert LIMIT == SECONDS
+    assert DEFAULT_LIMIT_SECONDS == DEFAULT_SECONDS
 
 
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
@@ -126,7 +126,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
     ],
 )
 def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], told: str) -> None:
-    if "timeout" in changed and changed["timeout"] is None and agent.default_limit < LIMIT + 20:
+    if "timeout" in changed and changed["timeout"] is None and agent.default_limit < DEFAULT_LIMIT_SECONDS + 20:
         told = "is too short"
     document = json.loads(add_hook(agent, "", HookOptions()))
     (hook,) = document["hooks"][agent.before_tool][0]["hooks"]

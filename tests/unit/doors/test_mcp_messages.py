@@ -146,7 +146,7 @@ def test_lines_come_whole_however_they_were_written(pipe: Any) -> None:
 
 def test_an_endless_line_takes_no_memory(pipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     read, write, ended, _ = pipe
-    monkeypatch.setattr(door_server, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(door_server, "MAX_MESSAGE_BYTES", 100_000)
 
     def feed() -> None:
         with os.fdopen(write, "wb", buffering=0) as out:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
-from app.doors.mcp.catalogue import MOST_FILES, NAMES, TOOLS
+from app.doors.mcp.catalogue import MAX_PROPOSAL_FILES, TOOL_NAMES, TOOL_SCHEMAS
 from app.doors.mcp.door_server import McpCaller, identify_caller
 from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
@@ -280,7 +280,7 @@ def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkey
 def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
     host: Host, root: Path, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proposal_tools, "MOST_WAITING", 2)
+    monkeypatch.setattr(proposal_tools, "MAX_WAITING_PROPOSALS", 2)
     turns = [{"x-codex-turn-metadata": {"turn_id": str(number)}} for number in range(4)]
     edits = [{"path": f"{number}.txt", "content": "new\n"} for number in range(4)]
     for number in range(2):
@@ -295,9 +295,9 @@ def test_agents_pile_up_no_more_proposals_than_a_person_looks_through(
 
 
 def test_a_proposal_has_a_limit_of_files(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    text, failed = host.call("propose_edit", files=[{"path": "b.txt", "content": "x\n"}] * (MOST_FILES + 1))
-    assert failed and f"{MOST_FILES}" in text
-    monkeypatch.setattr(proposal_tools, "MOST_FILES", 1)
+    text, failed = host.call("propose_edit", files=[{"path": "b.txt", "content": "x\n"}] * (MAX_PROPOSAL_FILES + 1))
+    assert failed and f"{MAX_PROPOSAL_FILES}" in text
+    monkeypatch.setattr(proposal_tools, "MAX_PROPOSAL_FILES", 1)
     patch = "".join(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n" for name in ("b.txt", "c.txt"))
     text, failed = host.call("propose_patch", patch=patch)
     assert failed and "names more than 1 file" in text
@@ -316,7 +316,7 @@ def test_a_huge_file_is_staged_whole_and_a_huge_patch_refused(host: Host, user: 
 
 
 def test_ids_run_once_and_calls_are_limited(host: Host, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door_server, "MOST_CALLS", 1)
+    monkeypatch.setattr(door_server, "MAX_RUNNING_CALLS", 1)
     name = waiting(host)
     host.line(json.dumps({"jsonrpc": "2.0", "id": name, "method": "tools/call", "params": CALL}))
     assert "is still running" in host.sent[-1]["error"]["message"] and host.sent[-1]["id"] is None
@@ -620,7 +620,7 @@ def test_the_status_waits_for_what_was_not_told_yet(host: Host, root: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("tool", "model"), zip(TOOLS, (ProposeEditArguments, ProposePatchArguments, StatusArguments), strict=True)
+    ("tool", "model"), zip(TOOL_SCHEMAS, (ProposeEditArguments, ProposePatchArguments, StatusArguments), strict=True)
 )
 def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: type[BaseModel]) -> None:
     def bare(schema: Any) -> Any:
@@ -638,9 +638,9 @@ def test_the_schemas_are_those_of_the_arguments(tool: dict[str, Any], model: typ
 
 def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace) -> None:
     hints = {tool["name"]: tool["annotations"] for tool in host.ask("tools/list")["tools"]}
-    assert list(hints) == list(NAMES)
-    assert [hints[name]["readOnlyHint"] for name in NAMES] == [False, False, True]
-    assert not any(hints[name]["openWorldHint"] for name in NAMES)
+    assert list(hints) == list(TOOL_NAMES)
+    assert [hints[name]["readOnlyHint"] for name in TOOL_NAMES] == [False, False, True]
+    assert not any(hints[name]["openWorldHint"] for name in TOOL_NAMES)
     host.edit("a.txt", "line 3\n", "x\n")
     before = user.proposals.change_counter()
     host.call("proposal_status")

@@ -160,7 +160,7 @@ def test_a_silent_part_keeps_it(elsewhere: OpenWorkspace, proposal: Proposal, be
 def test_a_decision_is_waited_for_until_it_is_recorded_too(
     elsewhere: OpenWorkspace, proposal: Proposal, begin: Callable[[], Waiting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_decisions, "PATIENCE", 60.0)
+    monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 60.0)
     call = begin()
     result = elsewhere.service.approve(proposal.id)
     call.look()
@@ -181,7 +181,7 @@ def test_a_wait_is_ended_from_outside_and_by_its_limit(runtime: OpenWorkspace, p
 
 def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime.service.deny(proposal.id, feedback=WORDS)
-    monkeypatch.setattr(agent_decisions, "PATIENCE", 0.05)
+    monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.is_decided, found.is_recorded) == (True, False)
     text, number = report_proposal(runtime, proposal.id)

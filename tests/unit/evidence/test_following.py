@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.evidence.evidence_follower import Chosen, EvidenceFollower
-from app.automation.evidence.evidence_runner import EvidenceRunner, Tell
+from app.automation.evidence.evidence_follower import ChosenHunks, EvidenceFollower
+from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEvidence
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence
@@ -32,7 +32,12 @@ class Runner(EvidenceRunner):
         self.first = {"h": MARK}
 
     async def collect(
-        self, proposal_id: str, chosen: object, check: CheckTable, seconds: float, tell: Tell = lambda found: None
+        self,
+        proposal_id: str,
+        chosen: object,
+        check: CheckTable,
+        seconds: float,
+        tell: ReportEvidence = lambda found: None,
     ) -> ProposalEvidence:
         self.running.append(proposal_id)
         found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
@@ -52,7 +57,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.runner = Runner()
-        self.chosen: Chosen = None
+        self.chosen: ChosenHunks = None
         self.said: dict[str, ProposalEvidence] = {}
         self.follower = EvidenceFollower(
             self.runner,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.event_hooks import MOST_WAITING, HookDocument, HookFile, HookRunner
+from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookDocument, HookFile, HookRunner
 from app.config.config_tables import HookTable
 from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
@@ -197,10 +197,12 @@ def test_a_flood_of_events_leaves_the_oldest_out_and_piles_nothing_up(tmp_path: 
     os.mkfifo(tmp_path / "go")
     hooks, told = runner(tmp_path)
     hook = HookTable(on="turn_ended", run="test -e went || read x <go; touch went; cat >>out")
-    for number in range(MOST_WAITING + 50):
+    for number in range(MAX_QUEUED_EVENTS + 50):
         hooks.queue_event([hook], ended(number))
     assert told.any.is_set() and len(told.lines) == 1 and "oldest" in told.lines[0]
     (tmp_path / "go").write_text("x\n")
     hooks.close()
     numbers = [int(json.loads(line)["message"]) for line in (tmp_path / "out").read_text().splitlines()]
-    assert numbers[-1] == MOST_WAITING + 49 and len(numbers) <= MOST_WAITING + 1 and numbers == sorted(numbers)
+    assert (
+        numbers[-1] == MAX_QUEUED_EVENTS + 49 and len(numbers) <= MAX_QUEUED_EVENTS + 1 and numbers == sorted(numbers)
+    )

@@ -84,7 +84,7 @@ async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypa
     assert prune_layers(kept, everything=True) > 0 and await has(":") == "none\n"
     assert await has("echo x > ~/.cache/new") == "x\n"
     with monkeypatch.context() as older:
-        older.setattr(caches_module, "MOST_BYTES", 0)
+        older.setattr(caches_module, "MAX_LAYER_BYTES", 0)
         older.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
         assert await has(":") == "none\n", "too large"
     assert await has("echo x > ~/.cache/new") == "x\n"
@@ -100,8 +100,8 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
         os.mkfifo(shared / name)
     permissions = CommandPermissions((str(shared),))
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
-    monkeypatch.setattr(caches_module, "MOST_BYTES", 0)
-    monkeypatch.setattr(caches_module, "MOST_DAYS", -1)
+    monkeypatch.setattr(caches_module, "MAX_LAYER_BYTES", 0)
+    monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
     monkeypatch.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
     program = "echo 1 > ~/.cache/uv/a; echo > SHARED/ready; cat SHARED/go; echo 2 >> ~/.cache/uv/a; cat ~/.cache/uv/a"
     async with sandbox_in(home, permissions).open({}, keep=True) as run:

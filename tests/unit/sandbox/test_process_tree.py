@@ -16,7 +16,7 @@ import pytest
 from app.sandbox import enclosed_process
 from app.sandbox import process as process_module
 from app.sandbox.enclosed_process import end_enclosed
-from app.sandbox.process import MARKER, kill_strays, run_process
+from app.sandbox.process import MARKER_VARIABLE, kill_strays, run_process
 from tests.unit.tools.processes import running
 from tests.waiting import until
 
@@ -24,7 +24,7 @@ from tests.waiting import until
 @pytest.mark.skipif(process_module.PLATFORM != "linux", reason="reads /proc")
 @pytest.mark.parametrize("stray", ["", "setsid "])
 async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_module, "GRACE", 0.2)
+    monkeypatch.setattr(process_module, "GRACE_SECONDS", 0.2)
     mark = f"{random.randrange(10**6, 10**7)}.125"
 
     async def end(process: Process) -> bool:
@@ -33,7 +33,7 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
     ended = await run_process(
         ["/bin/sh", "-c", f"trap '' TERM; {stray}sleep {mark} & while :; do sleep 0.05; done"],
         folder=Path("/"),
-        environment={**os.environ, MARKER: mark},
+        environment={**os.environ, MARKER_VARIABLE: mark},
         seconds=0.5,
         output=lambda _: None,
         end=end,
@@ -48,7 +48,7 @@ def test_strays_are_looked_for_on_linux_only(
 ) -> None:
     mark = f"{random.randrange(10**6, 10**7)}"
     assert not kill_strays(mark)
-    with subprocess.Popen(["/bin/sleep", f"{mark}.5"], env={MARKER: mark}) as stray:
+    with subprocess.Popen(["/bin/sleep", f"{mark}.5"], env={MARKER_VARIABLE: mark}) as stray:
         monkeypatch.setattr(process_module, "PLATFORM", "darwin")
         assert not kill_strays(mark) and stray.poll() is None
         monkeypatch.setattr(process_module, "PLATFORM", "linux")
@@ -80,14 +80,14 @@ def test_a_process_seen_before_its_exec_is_looked_at_again(monkeypatch: pytest.M
             (tmp_path / str(number) / "environ").touch()
             (tmp_path / str(number) / "stat").write_text(f"{name}) (b) {' '.join(one)}")
         environment = tmp_path / str(stray.pid) / "environ"
-        monkeypatch.setattr(process_module, "PROCESSES", tmp_path)
+        monkeypatch.setattr(process_module, "PROC_FOLDER", tmp_path)
         looks: list[float] = []
 
         def lay_out(seconds: float) -> None:
             looks.append(seconds)
             assert len(looks) < 50, "waits for ever"
             if len(looks) == 3:
-                environment.write_text(f"A=b\0{MARKER}=7\0")
+                environment.write_text(f"A=b\0{MARKER_VARIABLE}=7\0")
 
         monkeypatch.setattr(time, "sleep", lay_out)
         assert kill_strays("7")
@@ -145,8 +145,8 @@ async def test_a_process_that_nobody_has_seen_end_is_no_error(caplog: pytest.Log
 
 
 async def test_what_watches_and_heeds_no_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enclosed_process, "GRACE", 0.05)
-    monkeypatch.setattr(enclosed_process, "ENDING", 0.05)
+    monkeypatch.setattr(enclosed_process, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(enclosed_process, "KILL_SECONDS", 0.05)
     script = "trap '' TERM USR1; echo ready; while :; do sleep 0.01; done"
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", script, stdout=PIPE, start_new_session=True)
     assert process.stdout is not None

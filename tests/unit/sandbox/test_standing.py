@@ -19,7 +19,7 @@ from app.sandbox.confinement import CommandPermissions
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
-from app.sandbox.process import MARKER, StartFailed, run_shielded
+from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
 from app.sandbox.run_folders import KeptVersions
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
@@ -34,7 +34,7 @@ def open_files() -> int:
 
 
 async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tmp_path: Path) -> None:
-    environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
+    environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
     # What asyncio opens once for all is open by then.
     first = await start_persistent(
         [], ["/bin/true"], folder=tmp_path, environment=environment, limits=process_limits()
@@ -92,7 +92,7 @@ async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: 
 
 
 async def standing(*program: str, folder: Path, steps: list[str] | None = None) -> PersistentProcess:
-    environment = {"PATH": os.environ["PATH"], MARKER: new_mark()}
+    environment = {"PATH": os.environ["PATH"], MARKER_VARIABLE: new_mark()}
     return await start_persistent(
         steps or [], program, folder=folder, environment=environment, limits=process_limits()
     )
@@ -126,7 +126,7 @@ async def test_without_a_wrapper_it_is_the_program(tmp_path: Path, monkeypatch: 
 
 
 async def test_ended_and_silent_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(standing_module, "PAUSE_SECONDS", 0.1)
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
     if not await process.stdout.readline():
         pytest.skip(await process.wait_for_end())
@@ -179,7 +179,7 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
     await process.stdout.readline()
     held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)
     await process.end()
-    monkeypatch.setattr(standing_module, "PATIENCE", 0.1)
+    monkeypatch.setattr(standing_module, "PAUSE_SECONDS", 0.1)
     await process.drain()
     os.close(held)
     assert await process.stdout.read() == b""

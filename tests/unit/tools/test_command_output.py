@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from app.sandbox.captured_changes import PathChange
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.environment import command_environment
-from app.sandbox.process import MARKER
+from app.sandbox.process import MARKER_VARIABLE
 from app.tools.base.contract import ConfirmationAnswer
 from app.tools.command import command_outcome
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten
@@ -212,7 +212,7 @@ def test_secrets_are_not_passed_on() -> None:
     environment = command_environment(dict(everything), "mark")
     assert not (SECRETS.keys() | UNKNOWN.keys()) & environment.keys()
     assert ORDINARY.items() <= environment.items()
-    assert environment[MARKER] == "mark"
+    assert environment[MARKER_VARIABLE] == "mark"
     assert environment["GIT_TERMINAL_PROMPT"] == "0"
     named = command_environment(dict(everything), "mark", ("COMPASS_*", "GITHUB_TOKEN", "OPENAI_API_KEY"))
     assert named["COMPASS_X"] == "1" and named["GITHUB_TOKEN"] == "x", "the user names what else is passed on"
@@ -227,7 +227,8 @@ def allowed(tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize(
-    ("limit", "reason"), [("MOST_KEPT", "all that was changed is over 10 B"), ("LARGEST", "larger than 10 bytes")]
+    ("limit", "reason"),
+    [("MAX_CHANGE_BYTES", "all that was changed is over 10 B"), ("LARGEST", "larger than 10 bytes")],
 )
 async def test_what_is_too_large_is_left_out_and_named(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str

@@ -6,8 +6,8 @@ from app.sandbox.confinement import CommandPermissions, ProbeResult, SandboxMode
 from app.sandbox.process import ProcessResult
 from app.tools.command import sandbox_wording
 from app.tools.command.sandbox_wording import (
-    SOCKETS_TOLD,
-    TERMINALS_TOLD,
+    SOCKETS_NOTE,
+    TERMINALS_NOTE,
     describe_sandbox,
     failure_notes,
     permission_notes,
@@ -107,13 +107,13 @@ def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: py
 @pytest.mark.parametrize(
     ("printed", "code", "refused", "note"),
     [
-        ("PermissionError: [Errno 13] Permission denied", 1, True, SOCKETS_TOLD),
-        ("Error: listen EACCES: permission denied /tmp/tsx-0/1.pipe", 1, True, SOCKETS_TOLD),
+        ("PermissionError: [Errno 13] Permission denied", 1, True, SOCKETS_NOTE),
+        ("Error: listen EACCES: permission denied /tmp/tsx-0/1.pipe", 1, True, SOCKETS_NOTE),
         ("PermissionError: [Errno 13] Permission denied", 0, True, ""),
         ("PermissionError: [Errno 13] Permission denied", 1, False, ""),
         ("1 test failed", 1, True, ""),
-        ("OSError: out of pty devices", 1, False, TERMINALS_TOLD),
-        ("script: failed to create pseudo-terminal: Permission denied", 1, False, TERMINALS_TOLD),
+        ("OSError: out of pty devices", 1, False, TERMINALS_NOTE),
+        ("script: failed to create pseudo-terminal: Permission denied", 1, False, TERMINALS_NOTE),
         ("pty.py", 1, False, ""),
     ],
 )

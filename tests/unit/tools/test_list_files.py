@@ -72,7 +72,7 @@ class EndlessWorkspace(Workspace):
 
 
 async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_files, "TIME_LIMIT", 0.2)
+    monkeypatch.setattr(list_files, "LIST_SECONDS", 0.2)
     workspace = EndlessWorkspace(tmp_path)
     output = await Bench(workspace, MemoryDraft(workspace)).call("list_files")
     assert output.summary.endswith("cut short")
@@ -83,7 +83,7 @@ async def test_a_listing_ends_in_time_with_what_it_has(tmp_path: Path, monkeypat
 async def test_a_search_looks_into_files_before_all_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, regex: bool, with_ripgrep: bool
 ) -> None:
-    monkeypatch.setattr(search_text, "TIME_LIMIT", 2.0)
+    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 2.0)
     if not with_ripgrep:
         monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
     (tmp_path / "000000000003.txt").write_text("a needle\n")

@@ -198,7 +198,7 @@ async def test_cancelling_ends_the_whole_tree(allowed: Bench, tmp_path: Path, ma
 async def test_a_process_that_ignores_sigterm_is_killed(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mark: str
 ) -> None:
-    monkeypatch.setattr(enclosed_process, "GRACE", 0.2)
+    monkeypatch.setattr(enclosed_process, "GRACE_SECONDS", 0.2)
     begun = allowed.shared / "begun"
     command = f"trap '' TERM; sleep {mark} & echo 1 >> {begun}; while true; do sleep 0.05; done"
     await cancelled(allowed, command, begun, 1)

@@ -19,7 +19,7 @@ from app.proposals.text.document import Document
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from app.tools.search import search_text
 from app.tools.search.ripgrep_filter import find_ripgrep
-from app.tools.search.search_text import WORKER, Hit, LiteralMatcher, MatcherStopped, RegexMatcher
+from app.tools.search.search_text import REGEX_WORKER_FILE, LineMatch, LiteralMatcher, MatcherStopped, RegexMatcher
 from tests.examples import at_most
 from tests.unit.tools.memory_draft import Bench
 from tests.unit.tools.ripgrep_stand_in import let_all_pass
@@ -39,7 +39,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     elif find_ripgrep(Path("/nonexistent")) is None:
         stand_in = let_all_pass(tmp_path / "rg")
         monkeypatch.setattr(search_text, "find_ripgrep", lambda root: str(stand_in))
-    monkeypatch.setattr(search_text, "FEW_FILES", 0)
+    monkeypatch.setattr(search_text, "MIN_RIPGREP_FILES", 0)
     return str(request.param)
 
 
@@ -215,7 +215,7 @@ EVIL = r"(a+)+$"
 
 
 def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
-    worker = [sys.executable, "-I", "-S", str(WORKER), "1"]
+    worker = [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), "1"]
     question = json.dumps({"pattern": EVIL, "ignore_case": False}) + "\n" + json.dumps([["a" * 60 + "b"]]) + "\n"
     with subprocess.Popen(worker, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stdin is not None
@@ -227,7 +227,7 @@ def test_an_expression_that_nobody_is_left_to_end_ends_by_itself() -> None:
 async def test_an_exploding_expression_is_stopped(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     put(bench, "a", "x needle\n")
     put(bench, "b", "a" * 64 + "!\n")
-    monkeypatch.setattr(search_text, "TIME_LIMIT", 1.0)
+    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 1.0)
     ticks = 0
 
     async def tick() -> None:
@@ -248,7 +248,7 @@ async def test_an_exploding_expression_loses_at_most_half(bench: Bench, monkeypa
     for number in range(12):
         put(bench, f"a{number:02}", "x needle\n")
     put(bench, "b", "a" * 64 + "!\n")
-    monkeypatch.setattr(search_text, "TIME_LIMIT", 2.0)
+    monkeypatch.setattr(search_text, "SEARCH_SECONDS", 2.0)
     output = await bench.call("search_text", pattern=f"needle|{EVIL}", regex=True)
     assert output.text.count("needle\n") >= 6
 
@@ -260,7 +260,7 @@ async def test_large_files_are_not_held_together(bench: Bench, monkeypatch: pyte
     given: list[int] = []
     ask = RegexMatcher.find_hits
 
-    def hits(self: RegexMatcher, documents: Sequence[Document]) -> list[list[Hit]]:
+    def hits(self: RegexMatcher, documents: Sequence[Document]) -> list[list[LineMatch]]:
         given.append(sum(len(document.data) for document in documents))
         return ask(self, documents)
 
@@ -289,7 +289,7 @@ class Watched(LiteralMatcher):
     def __post_init__(self) -> None:
         super().__init__("needle", False)
 
-    def find_hits(self, documents: Sequence[Document]) -> list[list[Hit]]:
+    def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         found = super().find_hits(documents)
         self.then()
         return found

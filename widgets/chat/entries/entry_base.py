@@ -6,8 +6,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from app.images.image import Image
 from widgets.chat.markdown.styled_lines import (
-    MUTED,
-    TEXT,
+    MUTED_STYLE,
+    TEXT_STYLE,
     Span,
     StyledLine,
     TextStyle,
@@ -27,13 +27,15 @@ def image_line(image: Image, width: int, lead: tuple[Span, ...] = ()) -> StyledL
     room = width - sum(cell_width(text) for text, _ in lead) - len(_SIGN)
     facts = shorten(image.description, room - _SHORTEST_NAME - 2)
     name = end_of_path(make_visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
-    return StyledLine((*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED)))
+    return StyledLine(
+        (*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))
+    )
 
 
 MARK_WIDTH = 2
 """Cells that the marks take; rows are laid out for what remains."""
 
-NO_MARK: Span = ("  ", TEXT)
+NO_MARK: Span = ("  ", TEXT_STYLE)
 USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
 """Runs along everything that the user wrote."""
 
@@ -111,7 +113,7 @@ class TranscriptEntry(ABC):
 class FoldedEntry(TranscriptEntry):
     """An entry of one line, which opens to show the rest."""
 
-    triangle: ClassVar[TextStyle] = MUTED
+    triangle: ClassVar[TextStyle] = MUTED_STYLE
 
     def marks(self, opened: bool) -> EntryGutter:
         return EntryGutter(("▾ " if opened else "▸ ", self.triangle))
@@ -135,4 +137,4 @@ class DropEntry:
     key: str
 
 
-Change = PutEntry | DropEntry
+EntryChange = PutEntry | DropEntry

@@ -18,9 +18,9 @@ from widgets.chat.entries.entry_base import (
 )
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
 from widgets.chat.markdown.styled_lines import (
-    BLANK,
-    MUTED,
-    TEXT,
+    BLANK_LINE,
+    MUTED_STYLE,
+    TEXT_STYLE,
     Span,
     StyledLine,
     TextStyle,
@@ -64,7 +64,7 @@ class PlainDocument:
         return True
 
 
-LONGEST_MESSAGE = 24
+MAX_MESSAGE_ROWS = 24
 """Rows of a user message before the rest of it is folded."""
 _LONG_TEXT, _LONG_LINES = 400, 3
 """Characters and line breaks from which on there may be more to show."""
@@ -89,11 +89,11 @@ class UserEntry(TranscriptEntry):
         if opened:
             return wrap_text(make_visible(self.text), face, width)
         # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
-        looked_at = (LONGEST_MESSAGE + 2) * width
+        looked_at = (MAX_MESSAGE_ROWS + 2) * width
         lines = wrap_text(make_visible(self.text[:looked_at]), face, width)
-        if len(lines) <= LONGEST_MESSAGE + 1:
+        if len(lines) <= MAX_MESSAGE_ROWS + 1:
             return lines
-        kept = LONGEST_MESSAGE - 4
+        kept = MAX_MESSAGE_ROWS - 4
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -103,7 +103,7 @@ class UserEntry(TranscriptEntry):
     def expected_height(self, width: int) -> int:
         """Return a height within the limit of folding."""
         words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
-        return min(LONGEST_MESSAGE + 1, words) + len(self.images)
+        return min(MAX_MESSAGE_ROWS + 1, words) + len(self.images)
 
     @property
     def can_open(self) -> bool:
@@ -130,8 +130,8 @@ class CommandEntry(UserEntry):
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
         told = " · ".join(filter(None, (label, make_visible(self.wished))))
-        head = StyledLine(((shorten(told, width), MUTED),), action="toggle")
-        return [*typed, head, *(wrap_text(make_visible(self.expansion), MUTED, width) if opened else ())]
+        head = StyledLine(((shorten(told, width), MUTED_STYLE),), action="toggle")
+        return [*typed, head, *(wrap_text(make_visible(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
         """Return the height with the line below."""
@@ -157,7 +157,7 @@ class AnswerEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the answer; of a discarded one the reason, and its first words struck out."""
-        head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED),))
+        head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED_STYLE),))
         struck = wrap_text(make_visible(self.text.strip()), TextStyle("muted", strike=True), width)
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
@@ -188,7 +188,7 @@ class AnswerEntry(TranscriptEntry):
         return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
 
     def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(("⊘ ", MUTED) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
+        return EntryGutter(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
         """Return the height, estimated from the lines of the source."""
@@ -217,7 +217,7 @@ class ReasoningEntry(FoldedEntry):
         text = make_visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
         preview = shorten(shown.replace("**", ""), width - len(label))
-        return [StyledLine(((label, MUTED), (preview, TextStyle("muted", italic=True))), action="toggle")]
+        return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """All of it, when it is opened."""
@@ -225,7 +225,7 @@ class ReasoningEntry(FoldedEntry):
             return None
         document = former if isinstance(former, PlainDocument) and former.width == width else None
         document = document or PlainDocument(width, TextStyle("muted", italic=True))
-        head = StyledLine((("Thinking" if self.streaming else "Thought", MUTED),), action="toggle")
+        head = StyledLine((("Thinking" if self.streaming else "Thought", MUTED_STYLE),), action="toggle")
         document.show(head, self.text.strip())
         return document
 
@@ -245,16 +245,16 @@ class QuestionEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the question, and its options once it is answered."""
-        lines = markdown_lines(self.text, width, make_visible) or [BLANK]
+        lines = markdown_lines(self.text, width, make_visible) or [BLANK_LINE]
         if self.answer is None:
             return lines
         if len(lines) > 1 and self.options:
-            lines.append(BLANK)
+            lines.append(BLANK_LINE)
         for number, option in enumerate(self.options, 1):
             chosen = option == self.answer
-            mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED)
-            face = TextStyle("success") if chosen else MUTED
-            lines.extend(wrap([(make_visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT),)))
+            mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED_STYLE)
+            face = TextStyle("success") if chosen else MUTED_STYLE
+            lines.extend(wrap([(make_visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),)))
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -274,7 +274,7 @@ def _is_long(text: str) -> bool:
 
 
 def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
-    return StyledLine(((format_left_out(rows, further), MUTED),), 0, None, action="toggle")
+    return StyledLine(((format_left_out(rows, further), MUTED_STYLE),), 0, None, action="toggle")
 
 
 _NOTHING = TokenTotals()
@@ -317,11 +317,13 @@ class NoticeEntry(TranscriptEntry):
     level: Literal["info", "warning", "error"] = "info"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        return wrap_text(make_visible(self.text), MUTED if self.level == "info" else TextStyle(self.level), width)
+        return wrap_text(
+            make_visible(self.text), MUTED_STYLE if self.level == "info" else TextStyle(self.level), width
+        )
 
     def marks(self, opened: bool) -> EntryGutter:
         """Return the marks for the severity."""
-        return EntryGutter(("· ", MUTED) if self.level == "info" else ("! ", TextStyle(self.level)))
+        return EntryGutter(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
     def copy_text(self) -> str:
@@ -354,13 +356,13 @@ class TurnEndEntry(TranscriptEntry):
         said = make_visible(self.message)
         if self.stopped == "failed":
             told = wrap_text(said or "The request failed.", TextStyle("error"), width)
-            return [*told, StyledLine(((shorten("/continue sends it again", width), MUTED),))]
+            return [*told, StyledLine(((shorten("/continue sends it again", width), MUTED_STYLE),))]
         if self.stopped == "aborted":
             parts = ["interrupted", *filter(None, [" ".join(said.split())]), *self.facts, "/continue goes on"]
             return [StyledLine(((shorten(" · ".join(parts), width), TextStyle("warning")),))]
         told = wrap_text(said, TextStyle("warning"), width) if said else []
         parts = [*self.facts, "/continue goes on"] if said and self.stopped == "answer" else self.facts
-        return [*told, *([StyledLine(((shorten(" · ".join(parts), width), MUTED),))] if parts else [])]
+        return [*told, *([StyledLine(((shorten(" · ".join(parts), width), MUTED_STYLE),))] if parts else [])]
 
     def marks(self, opened: bool) -> EntryGutter:
         return EntryGutter(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutter()
@@ -383,7 +385,7 @@ class CompactionEntry(FoldedEntry):
         text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"
-        head = StyledLine(((shorten(text, width), MUTED),), action="toggle")
+        head = StyledLine(((shorten(text, width), MUTED_STYLE),), action="toggle")
         return [head, *markdown_lines(self.summary, width, make_visible)] if opened else [head]
 
     @property

@@ -9,8 +9,8 @@ from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from app.text.plural import plural
 from widgets.chat.entries.entry_base import USER_BAR, EntryGutter, TranscriptEntry, image_line
 from widgets.chat.markdown.styled_lines import (
-    MUTED,
-    TEXT,
+    MUTED_STYLE,
+    TEXT_STYLE,
     Span,
     StyledLine,
     TextStyle,
@@ -22,7 +22,7 @@ from widgets.chat.markdown.styled_lines import (
     wrap_text,
 )
 
-LONGEST_FILES = 8
+MAX_LISTED_FILES = 8
 """Files listed on a proposal's card."""
 
 _STATE_FACES = {
@@ -93,38 +93,42 @@ class ProposalEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Id, summary, files with their numbers, state, and how to get to the review."""
-        head: list[Span] = [(make_visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT)]
+        head: list[Span] = [(make_visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {plural(len(self.files), 'file')}"
             command = _cut(make_visible(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
-            lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED)), fill="card")]
+            lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED_STYLE)), fill="card")]
         else:
             head.append((make_visible(" ".join(self.summary.split())), TextStyle("text", bold=True)))
-            indent: Span = (" " * (cell_width(self.proposal) + 2), TEXT)
+            indent: Span = (" " * (cell_width(self.proposal) + 2), TEXT_STYLE)
             lines = wrap(head, width, (), (indent,), fill="card")
         listed = () if self.is_command else self.files
-        files = listed if len(listed) <= LONGEST_FILES + 1 else listed[:LONGEST_FILES]
+        files = listed if len(listed) <= MAX_LISTED_FILES + 1 else listed[:MAX_LISTED_FILES]
         lines.extend(_file_line(stat, width, "card") for stat in files)
         if len(files) < len(listed):
-            lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED),), fill="card"))
-        face = _STATE_FACES.get(self.state, MUTED)
+            lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED_STYLE),), fill="card"))
+        face = _STATE_FACES.get(self.state, MUTED_STYLE)
         status: list[Span] = [(_STATE_WORDS.get(self.state, make_visible(self.state)), face)]
         if self.supersedes:
-            status.append((f" · revises {make_visible(self.supersedes)}", MUTED))
+            status.append((f" · revises {make_visible(self.supersedes)}", MUTED_STYLE))
         if self.reason:
-            status.append((f" · {make_visible(self.reason)}", MUTED))
+            status.append((f" · {make_visible(self.reason)}", MUTED_STYLE))
         if self.state in _WAITING:
-            status += [(" · ", MUTED), ("Enter", TextStyle("key", bold=True)), (" or click to review", MUTED)]
+            status += [
+                (" · ", MUTED_STYLE),
+                ("Enter", TextStyle("key", bold=True)),
+                (" or click to review", MUTED_STYLE),
+            ]
         lines.extend(wrap(status, width, fill="card"))
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
-        face = _STATE_FACES.get(self.state, MUTED)
+        face = _STATE_FACES.get(self.state, MUTED_STYLE)
         return EntryGutter(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
         """A row for each file that is listed."""
-        return 2 + (0 if self.is_command else min(len(self.files), LONGEST_FILES + 1))
+        return 2 + (0 if self.is_command else min(len(self.files), MAX_LISTED_FILES + 1))
 
     @property
     def copy_text(self) -> str:
@@ -154,13 +158,13 @@ class DecisionEntry(TranscriptEntry):
         word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
         spans: list[Span] = [(word, face), (f" {make_visible(self.proposal)}", TextStyle("text", bold=True))]
         if self.hunks:
-            spans.append((f" · {self._hunk_words()}", MUTED))
+            spans.append((f" · {self._hunk_words()}", MUTED_STYLE))
         elif self.files:
             names = f"{len(self.files)} files" if len(self.files) > 1 else make_visible(self.files[0].path)
-            spans.append((f" · {names}", MUTED))
+            spans.append((f" · {names}", MUTED_STYLE))
             numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
             if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
-                spans += [(" ", TEXT), *numbers]
+                spans += [(" ", TEXT_STYLE), *numbers]
         if self.still_pending:
             rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
             spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
@@ -172,7 +176,7 @@ class DecisionEntry(TranscriptEntry):
             place = f"{make_visible(comment.path)}:{comment.line}  "
             lines.extend(
                 wrap(
-                    [(place, MUTED), (make_visible(" ".join(comment.text.split())), TextStyle("user"))],
+                    [(place, MUTED_STYLE), (make_visible(" ".join(comment.text.split())), TextStyle("user"))],
                     width,
                     bar,
                     bar,
@@ -224,15 +228,15 @@ def _numbers(added: int, removed: int) -> list[Span]:
     if added:
         spans.append((f"+{added}", TextStyle("added")))
     if removed:
-        spans.append((" " if spans else "", TEXT))
+        spans.append((" " if spans else "", TEXT_STYLE))
         spans.append((f"-{removed}", TextStyle("removed")))
     return spans
 
 
 def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
     numbers = _numbers(stat.added, stat.removed)
-    tail: list[Span] = [("  ", TEXT), *numbers] if numbers else []
+    tail: list[Span] = [("  ", TEXT_STYLE), *numbers] if numbers else []
     if word := _OP_WORDS.get(stat.op):
-        tail.append((f"  {word}", MUTED))
+        tail.append((f"  {word}", MUTED_STYLE))
     room = width - sum(cell_width(text) for text, _ in tail)
-    return StyledLine(((shorten_path(make_visible(stat.path), room), TEXT), *tail), fill=fill)
+    return StyledLine(((shorten_path(make_visible(stat.path), room), TEXT_STYLE), *tail), fill=fill)

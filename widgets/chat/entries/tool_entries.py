@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 from widgets.chat.entries.entry_base import EntryGutter, TranscriptEntry
 from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (
-    MUTED,
-    TEXT,
+    MUTED_STYLE,
+    TEXT_STYLE,
     Span,
     StyledLine,
     TextStyle,
@@ -21,7 +21,7 @@ from widgets.chat.markdown.styled_lines import (
     shorten_path,
 )
 
-VERBS = {
+TOOL_VERBS = {
     "read_file": "Read",
     "list_files": "List",
     "search_text": "Search",
@@ -69,7 +69,7 @@ def call_target(name: str, arguments: Mapping[str, Any]) -> str:
             return get("path") or next((str(value) for value in arguments.values() if isinstance(value, str)), "")
 
 
-LONGEST_DETAIL = 300
+MAX_DETAIL_ROWS = 300
 """Rows of a tool's result shown when its line is opened."""
 _LEAST_TARGET = 8
 """Cells for what a tool works on, the end of a path or the beginning of a command, before what came of it is cut."""
@@ -140,7 +140,7 @@ class ToolEntry(TranscriptEntry):
         return [head, *(StyledLine(((shorten(row, width) or " ", TextStyle("tool")),)) for row in shown)]
 
     def _head(self, width: int) -> StyledLine:
-        verb = VERBS.get(self.name, make_visible(self.name) or "Tool")
+        verb = TOOL_VERBS.get(self.name, make_visible(self.name) or "Tool")
         # What is asked stands whole above the composer or in the review.
         target = "a command" if self.status == "asking" and self.name == "run_command" else make_visible(self.target)
         target = " ".join(target.split())
@@ -186,15 +186,17 @@ class ToolEntry(TranscriptEntry):
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
             text = make_visible(text)
             if "\n" in text or cell_width(text) > width - column:
-                lines.append(StyledLine(((name, MUTED),)))
-                lines.extend(_limited(lay_out_code(text.rstrip("\n"), "", width), LONGEST_DETAIL))
+                lines.append(StyledLine(((name, MUTED_STYLE),)))
+                lines.extend(_limited(lay_out_code(text.rstrip("\n"), "", width), MAX_DETAIL_ROWS))
             else:
-                lines.append(StyledLine(((name + " " * (column - cell_width(name)), MUTED), (text, TEXT))))
+                lines.append(
+                    StyledLine(((name + " " * (column - cell_width(name)), MUTED_STYLE), (text, TEXT_STYLE)))
+                )
         if self.raw_arguments:
-            lines.extend(_limited(lay_out_code(make_visible(self.raw_arguments), "", width), LONGEST_DETAIL))
+            lines.extend(_limited(lay_out_code(make_visible(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
         if self.output.strip():
-            lines.append(StyledLine((("result", MUTED),)))
-            lines.extend(_limited(lay_out_code(make_visible(self.output.rstrip("\n")), "", width), LONGEST_DETAIL))
+            lines.append(StyledLine((("result", MUTED_STYLE),)))
+            lines.extend(_limited(lay_out_code(make_visible(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS))
         return lines
 
     def marks(self, opened: bool) -> EntryGutter:
@@ -214,4 +216,4 @@ class ToolEntry(TranscriptEntry):
 def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], StyledLine(((format_left_out(lines[limit:]), MUTED),))]
+    return [*lines[:limit], StyledLine(((format_left_out(lines[limit:]), MUTED_STYLE),))]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from widgets.chat.markdown.highlighted_code import CodePiece, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
-from widgets.chat.markdown.styled_lines import BLANK, TEXT, Span, StyledLine, TextStyle, cell_width, wrap
+from widgets.chat.markdown.styled_lines import BLANK_LINE, TEXT_STYLE, Span, StyledLine, TextStyle, cell_width, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -92,15 +92,15 @@ def _with_links(text: str, face: TextStyle) -> list[Span]:
     return spans
 
 
-Cell = list[Span]
-Row = list[Cell]
+TableCell = list[Span]
+TableRow = list[TableCell]
 
 _TABLE_RULE = TextStyle("table-rule")
 _GAP = 3
 """Cells between two columns: a space, a thin rule, a space."""
 
 
-def column_widths(rows: Sequence[Row], width: int) -> list[int]:
+def column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
     """Widths of the columns so that these rows fit into `width` cells.
 
     Long columns give way first; words stay whole as long as all the longest ones have room.
@@ -132,7 +132,7 @@ def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]
 
 
 def table_lines(
-    rows: Sequence[Row], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
+    rows: Sequence[TableRow], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
 ) -> list[StyledLine]:
     """Lay rows out in columns of these widths; with `heading`, the first row is followed by a rule."""
     lines: list[StyledLine] = []
@@ -146,7 +146,7 @@ def table_lines(
 
 
 def _row_lines(
-    row: Row, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
+    row: TableRow, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
 ) -> list[StyledLine]:
     cells = [wrap(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
     lines: list[StyledLine] = []
@@ -220,7 +220,7 @@ def render_chunk(chunk: MarkdownChunk, width: int, state: RenderState, above: li
             # Only link references are defined in it, or it is the end of a block of which all is laid out.
             return []
         if needs_space(state.previous, chunk):
-            lines = [BLANK, *lines]
+            lines = [BLANK_LINE, *lines]
     state.previous = chunk
     return lines
 
@@ -235,7 +235,7 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[S
             return _table(chunk, width, state)
         case "item_rest":
             indent = " " * state.item_indent
-            return _Blocks(chunk.text, width, state.environment).render(((indent, TEXT),))
+            return _Blocks(chunk.text, width, state.environment).render(((indent, TEXT_STYLE),))
         case "item":
             blocks = _Blocks(chunk.text, width, state.environment, chunk.number)
             lines = blocks.render()
@@ -247,11 +247,11 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[S
 
 def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: RenderState) -> list[StyledLine]:
     tokens = markdown_parser().parseInline(chunk.text.lstrip(), dict(state.environment))
-    rows = inline_spans(tokens[0].children or [], TEXT) if tokens else [[]]
+    rows = inline_spans(tokens[0].children or [], TEXT_STYLE) if tokens else [[]]
     joint: str | None = None
     if above:
         last = above.pop()
-        rows[0] = [*last.spans, (" ", TEXT), *rows[0]] if chunk.text[:1].isspace() else [*last.spans, *rows[0]]
+        rows[0] = [*last.spans, (" ", TEXT_STYLE), *rows[0]] if chunk.text[:1].isspace() else [*last.spans, *rows[0]]
         joint = last.joint
     lines: list[StyledLine] = []
     for spans in rows:
@@ -271,8 +271,8 @@ def _table(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledL
     return table_lines(rows[1:], state.widths, aligns, (), heading=False)
 
 
-def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
-    rows: list[Row] = []
+def _table_rows(tokens: Sequence["Token"]) -> tuple[list[TableRow], list[str]]:
+    rows: list[TableRow] = []
     aligns: list[str] = []
     heading = False
     for token in tokens:
@@ -285,7 +285,7 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[Row], list[str]]:
             case "td_open":
                 heading = False
             case "inline" if rows:
-                face = TextStyle("table-head", bold=True) if heading else TEXT
+                face = TextStyle("table-head", bold=True) if heading else TEXT_STYLE
                 cell: list[Span] = []
                 for part in inline_spans(token.children or [], face):
                     cell.extend(part)
@@ -355,7 +355,7 @@ class _Blocks:
                     widths = column_widths(rows, self.width - _length(rest))
                     lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
                 case _ if token.content:
-                    lines.extend(wrap([(token.content.strip(), TEXT)], self.width, lead, rest))
+                    lines.extend(wrap([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))
             begun = True
             previous = kind
             position = end + 1
@@ -400,7 +400,7 @@ class _Blocks:
         while position < len(inner):
             end = _closing(inner, position)
             mark = f"{number}. " if ordered else f"{_BULLETS[min(depth, 2)]} "
-            indent = (" " * len(mark), TEXT)
+            indent = (" " * len(mark), TEXT_STYLE)
             if depth == 0:
                 self.item_indent = _length(rest) + len(mark)
             if position and self._spaced(inner[position]):
@@ -408,7 +408,7 @@ class _Blocks:
             lead = first if position == 0 else rest
             children = inner[position + 1 : end]
             if box := _task_box(children):
-                self._walk(children, (*lead, box), (*rest, ("  ", TEXT)), depth + 1, lines)
+                self._walk(children, (*lead, box), (*rest, ("  ", TEXT_STYLE)), depth + 1, lines)
             elif children:
                 self._walk(children, (*lead, (mark, _MARK)), (*rest, indent), depth + 1, lines)
             else:
@@ -439,4 +439,4 @@ def _length(prefix: tuple[Span, ...]) -> int:
 
 def _quoted(prefix: tuple[Span, ...]) -> TextStyle:
     """The face of a paragraph behind this prefix: quiet inside a quotation."""
-    return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT
+    return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT_STYLE

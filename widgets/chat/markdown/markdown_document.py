@@ -8,7 +8,7 @@ from typing import Any
 
 from widgets.chat.markdown.highlighted_code import CodePiece
 from widgets.chat.markdown.markdown_blocks import RenderState, link_references, markdown_parser, render_chunk
-from widgets.chat.markdown.markdown_splitter import LONGEST_PARAGRAPH, MarkdownChunk, MarkdownSplitter
+from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
 
 _ONLY_MARKS = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
@@ -189,7 +189,7 @@ class MarkdownDocument:
                 return False
         self._waiting.clear()
         self._position = 0
-        if len(self._partial) > LONGEST_PARAGRAPH:
+        if len(self._partial) > MAX_PARAGRAPH_CHARACTERS:
             chunks, self._partial = self._splitter.overflow(self._cleaned(self._partial))
             self._settle(chunks)
         if self._finished:

@@ -10,21 +10,21 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
+ChunkKind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
-LONGEST_PARAGRAPH = 4096
+MAX_PARAGRAPH_CHARACTERS = 4096
 """Characters after which a paragraph or a list item goes on in another chunk, and a line of anything else in another
 line."""
-LARGEST_PIECE = 2 * LONGEST_PARAGRAPH
+MAX_CHUNK_CHARACTERS = 2 * MAX_PARAGRAPH_CHARACTERS
 """Characters of code, of a table or of a quotation after which it goes on in another chunk, however few its lines."""
-LONGEST_FENCE = 64
-"""Lines of code in one chunk; cut earlier at an empty line if there is one after `SHORTEST_FENCE`."""
-SHORTEST_FENCE = 40
-LONGEST_TABLE = 24
+MAX_FENCE_LINES = 64
+"""Lines of code in one chunk; cut earlier at an empty line if there is one after `MIN_FENCE_LINES`."""
+MIN_FENCE_LINES = 40
+MAX_TABLE_ROWS = 24
 """Rows of a table in its first chunk, which decides the widths of the columns."""
-MORE_OF_TABLE = 8
+MAX_LATER_TABLE_ROWS = 8
 """Rows in each of its later chunks: those that are open are laid out for each picture."""
-LONGEST_QUOTE = 40
+MAX_QUOTE_LINES = 40
 """Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
 
 
@@ -32,7 +32,7 @@ LONGEST_QUOTE = 40
 class MarkdownChunk:
     """A piece of Markdown that can be rendered by itself."""
 
-    kind: Kind
+    kind: ChunkKind
     """`rest` goes on with the paragraph before it, `item_rest` with the list item before it."""
     text: str
     spaced: bool = False
@@ -49,16 +49,16 @@ class MarkdownChunk:
     """For a fence, which of its lines go on with the line before: that was too long."""
 
 
-FENCE = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
-INNER_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
-ITEM_MARK = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+")
-HEADING = re.compile(r" {0,3}#{1,6}(?:\s|$)")
-RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
-UNDERLINE = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
-ITEM = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
-NESTED_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
-QUOTE = re.compile(r" {0,3}>")
-DELIMITER = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
+FENCE_PATTERN = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+INNER_FENCE_PATTERN = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+ITEM_MARK_PATTERN = re.compile(r"^\s*(?:[-*+]|\d{1,9}[.)])\s+")
+HEADING_PATTERN = re.compile(r" {0,3}#{1,6}(?:\s|$)")
+RULE_PATTERN = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}$")
+UNDERLINE_PATTERN = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
+ITEM_PATTERN = re.compile(r"( {0,3})(?:([-*+])|(\d{1,9})([.)]))(?:([ \t]+)(?=\S)|[ \t]*$)")
+NESTED_ITEM_PATTERN = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+\S")
+QUOTE_PATTERN = re.compile(r" {0,3}>")
+TABLE_DELIMITER_PATTERN = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
 
 
 def indentation(line: str) -> int:
@@ -68,9 +68,14 @@ def indentation(line: str) -> int:
 
 def starts_block(line: str, inside_paragraph: bool = False) -> bool:
     """Return whether the line begins a new block, which ends an open paragraph, table or quote."""
-    if FENCE.match(line) or HEADING.match(line) or RULE.match(line) or QUOTE.match(line):
+    if (
+        FENCE_PATTERN.match(line)
+        or HEADING_PATTERN.match(line)
+        or RULE_PATTERN.match(line)
+        or QUOTE_PATTERN.match(line)
+    ):
         return True
-    item = ITEM.match(line)
+    item = ITEM_PATTERN.match(line)
     if not item:
         return False
     # In the middle of a paragraph an empty item or a number other than 1 is just text.
@@ -101,7 +106,7 @@ class MarkdownSplitter:
     )
 
     def __init__(self) -> None:
-        self._kind: Kind | None = None
+        self._kind: ChunkKind | None = None
         self._lines: list[str] = []
         self._size = 0
         self._spaced = False
@@ -161,7 +166,7 @@ class MarkdownSplitter:
     def overflow(self, partial: str) -> tuple[list[MarkdownChunk], str]:
         """Cut an unfinished last line that is too long; return chunks and the rest."""
         chunks, rest = self._cut_line(partial)
-        if len(rest) > LONGEST_PARAGRAPH and rest.strip():
+        if len(rest) > MAX_PARAGRAPH_CHARACTERS and rest.strip():
             if self._kind is None:
                 self._open("block", rest)
             else:
@@ -186,8 +191,11 @@ class MarkdownSplitter:
     def _cut_line(self, line: str) -> tuple[list[MarkdownChunk], str]:
         """Cut a line as far as it is too long, piece by piece; return chunks and the rest."""
         chunks: list[MarkdownChunk] = []
-        while len(line) > LONGEST_PARAGRAPH and not self._is_of_paragraph(line):
-            cut = line.rfind(" ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH) + 1 or LONGEST_PARAGRAPH
+        while len(line) > MAX_PARAGRAPH_CHARACTERS and not self._is_of_paragraph(line):
+            cut = (
+                line.rfind(" ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS) + 1
+                or MAX_PARAGRAPH_CHARACTERS
+            )
             chunks += self._take(line[:cut])
             self._within = True
             line = line[cut:]
@@ -209,7 +217,7 @@ class MarkdownSplitter:
                 self._add(piece)
             case _:
                 self._open("block", piece)
-        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
+        return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS else []
 
     # One method for each state.
 
@@ -217,25 +225,25 @@ class MarkdownSplitter:
         if not line.strip():
             self._pending_blank = True
             return []
-        if fence := FENCE.match(line):
+        if fence := FENCE_PATTERN.match(line):
             self._open("fence")
             self._fence_indent = len(fence[1])
             self._fence = fence[2]
             self._info = fence[3].strip()
             return []
-        if HEADING.match(line):
+        if HEADING_PATTERN.match(line):
             self._open("heading", line)
             return [self._close()]
-        if RULE.match(line):
+        if RULE_PATTERN.match(line):
             self._open("rule", line)
             return [self._close()]
-        if item := ITEM.match(line):
+        if item := ITEM_PATTERN.match(line):
             self._open_item(item, line, None)
             return []
-        self._open("quote" if QUOTE.match(line) else "block", line)
+        self._open("quote" if QUOTE_PATTERN.match(line) else "block", line)
         if self._kind == "quote":
             self._track_inner_fence(line.strip().lstrip("> "), line)
-        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH and self._kind == "block" else []
+        return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS and self._kind == "block" else []
 
     def _in_fence(self, line: str) -> list[MarkdownChunk]:
         stripped = line.strip()
@@ -246,14 +254,14 @@ class MarkdownSplitter:
     def _add_code(self, line: str) -> list[MarkdownChunk]:
         self._add(line)
         count = len(self._lines)
-        full = count >= LONGEST_FENCE or (count >= SHORTEST_FENCE and not line.strip())
-        return [self._piece()] if full or self._size > LARGEST_PIECE else []
+        full = count >= MAX_FENCE_LINES or (count >= MIN_FENCE_LINES and not line.strip())
+        return [self._piece()] if full or self._size > MAX_CHUNK_CHARACTERS else []
 
     def _in_item(self, line: str) -> list[MarkdownChunk]:
         depth = indentation(line)
         blank = not line.strip()
         if self._inner_fence and (blank or depth >= self._indent):
-            chunks = self._cut_item() if self._size > LONGEST_PARAGRAPH else []
+            chunks = self._cut_item() if self._size > MAX_PARAGRAPH_CHARACTERS else []
             if chunks:
                 self._add(self._fence_opening)
             self._add(line)
@@ -266,7 +274,7 @@ class MarkdownSplitter:
             return []
         if depth >= self._indent:
             return self._continue_item(line)
-        item = None if RULE.match(line) else ITEM.match(line)
+        item = None if RULE_PATTERN.match(line) else ITEM_PATTERN.match(line)
         if item:
             chunks = [self._close()]
             same = (item[2] or item[4]) == self._marker
@@ -279,13 +287,13 @@ class MarkdownSplitter:
 
     def _continue_item(self, line: str) -> list[MarkdownChunk]:
         chunks: list[MarkdownChunk] = []
-        if self._size > LONGEST_PARAGRAPH // 2 and (
-            self._pending_blank or NESTED_ITEM.match(line) or self._size > LONGEST_PARAGRAPH
+        if self._size > MAX_PARAGRAPH_CHARACTERS // 2 and (
+            self._pending_blank or NESTED_ITEM_PATTERN.match(line) or self._size > MAX_PARAGRAPH_CHARACTERS
         ):
             chunks = self._cut_item()
         self._pending_blank = False
         self._add(line)
-        self._track_inner_fence(ITEM_MARK.sub("", line), line)
+        self._track_inner_fence(ITEM_MARK_PATTERN.sub("", line), line)
         return chunks
 
     def _cut_item(self) -> list[MarkdownChunk]:
@@ -304,11 +312,11 @@ class MarkdownSplitter:
 
     def _add_row(self, line: str) -> list[MarkdownChunk]:
         self._add(line)
-        most = LONGEST_TABLE if self._begins else MORE_OF_TABLE
-        return [self._piece()] if len(self._lines) >= most or self._size > LARGEST_PIECE else []
+        most = MAX_TABLE_ROWS if self._begins else MAX_LATER_TABLE_ROWS
+        return [self._piece()] if len(self._lines) >= most or self._size > MAX_CHUNK_CHARACTERS else []
 
     def _in_quote(self, line: str) -> list[MarkdownChunk]:
-        if QUOTE.match(line):
+        if QUOTE_PATTERN.match(line):
             return self._continue_quote(line)
         if not line.strip() or starts_block(line):
             return [self._close(), *self._between(line)]
@@ -318,12 +326,12 @@ class MarkdownSplitter:
     def _continue_quote(self, line: str) -> list[MarkdownChunk]:
         quoted = line.strip().lstrip("> ")
         count = len(self._lines)
-        if not quoted and not self._inner_fence and count >= LONGEST_QUOTE:
+        if not quoted and not self._inner_fence and count >= MAX_QUOTE_LINES:
             chunk = self._piece()
             self._spaced = True
             return [chunk]
         chunks: list[MarkdownChunk] = []
-        if count >= 3 * LONGEST_QUOTE or self._size > LARGEST_PIECE:
+        if count >= 3 * MAX_QUOTE_LINES or self._size > MAX_CHUNK_CHARACTERS:
             chunks.append(self._piece())
             if self._inner_fence:
                 self._add(self._fence_opening)
@@ -334,7 +342,7 @@ class MarkdownSplitter:
     def _track_inner_fence(self, content: str, line: str) -> None:
         """Note where a fence inside a quote or a list item begins and ends; `content` is the line without markers."""
         if not self._inner_fence:
-            if fence := INNER_FENCE.match(content):
+            if fence := INNER_FENCE_PATTERN.match(content):
                 self._inner_fence = fence[1]
                 self._fence_opening = line
         elif content.startswith(self._inner_fence) and not content.strip(self._inner_fence[0]):
@@ -344,17 +352,17 @@ class MarkdownSplitter:
         if not line.strip():
             return [self._close(), *self._between(line)]
         if self._kind == "block":
-            if UNDERLINE.match(line) and not self._lines[0].startswith("    "):
-                if DELIMITER.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
+            if UNDERLINE_PATTERN.match(line) and not self._lines[0].startswith("    "):
+                if TABLE_DELIMITER_PATTERN.match(line) and "|" in self._lines[-1] and len(self._lines) == 1:
                     return self._begin_table(line)
                 self._add(line)
                 return [self._close("heading")]
-            if DELIMITER.match(line) and "|" in line and "|" in self._lines[-1]:
+            if TABLE_DELIMITER_PATTERN.match(line) and "|" in line and "|" in self._lines[-1]:
                 return self._begin_table(line)
         if starts_block(line, inside_paragraph=True):
             return [self._close(), *self._between(line)]
         self._add(line)
-        return self._cut_paragraph() if self._size > LONGEST_PARAGRAPH else []
+        return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS else []
 
     def _begin_table(self, delimiter: str) -> list[MarkdownChunk]:
         heading = self._lines.pop()
@@ -370,7 +378,7 @@ class MarkdownSplitter:
 
     # Opening and closing.
 
-    def _open(self, kind: Kind, *lines: str) -> None:
+    def _open(self, kind: ChunkKind, *lines: str) -> None:
         self._kind = kind
         self._lines = list(lines)
         self._size = sum(len(line) + 1 for line in lines)
@@ -388,7 +396,7 @@ class MarkdownSplitter:
         padding = len(item[5] or " ")
         marker_end = len(item[1]) + len(item[2] or item[3] + item[4])
         self._indent = marker_end + (padding if padding <= 4 else 1)
-        self._track_inner_fence(ITEM_MARK.sub("", line), " " * self._indent + ITEM_MARK.sub("", line))
+        self._track_inner_fence(ITEM_MARK_PATTERN.sub("", line), " " * self._indent + ITEM_MARK_PATTERN.sub("", line))
 
     def _add(self, line: str) -> None:
         self._lines.append(line)
@@ -402,7 +410,7 @@ class MarkdownSplitter:
             self._pending_blank = self._spaced
         return line
 
-    def _chunk(self, kind: Kind) -> MarkdownChunk:
+    def _chunk(self, kind: ChunkKind) -> MarkdownChunk:
         lines = self._lines
         if kind == "item_rest":
             lines = [line[min(indentation(line), self._indent) :] for line in lines]
@@ -412,7 +420,7 @@ class MarkdownSplitter:
         joined, self._joined = tuple(self._joined), []
         return MarkdownChunk(kind, text, self._spaced, self._begins, self._number, self._info, self._header, joined)
 
-    def _close(self, kind: Kind | None = None) -> MarkdownChunk:
+    def _close(self, kind: ChunkKind | None = None) -> MarkdownChunk:
         assert self._kind is not None
         chunk = self._chunk(kind or self._kind)
         blank = self._pending_blank
@@ -437,15 +445,15 @@ class MarkdownSplitter:
         assert self._kind is not None
         text = "\n".join(self._lines)
         chunks: list[MarkdownChunk] = []
-        while len(text) > LONGEST_PARAGRAPH:
+        while len(text) > MAX_PARAGRAPH_CHARACTERS:
             cut = max(
-                text.rfind(". ", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
-                text.rfind(".\n", LONGEST_PARAGRAPH // 2, LONGEST_PARAGRAPH - 1) + 1,
+                text.rfind(". ", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS - 1) + 1,
+                text.rfind(".\n", MAX_PARAGRAPH_CHARACTERS // 2, MAX_PARAGRAPH_CHARACTERS - 1) + 1,
             )
             if not cut:
-                cut = max(text.rfind(" ", 1, LONGEST_PARAGRAPH), text.rfind("\n", 1, LONGEST_PARAGRAPH))
+                cut = max(text.rfind(" ", 1, MAX_PARAGRAPH_CHARACTERS), text.rfind("\n", 1, MAX_PARAGRAPH_CHARACTERS))
             if cut < 1:
-                cut = LONGEST_PARAGRAPH
+                cut = MAX_PARAGRAPH_CHARACTERS
             chunks.append(MarkdownChunk(self._kind, text[:cut], self._spaced, self._begins))
             text = text[cut:]
             self._kind = "rest"

@@ -21,8 +21,8 @@ class TextStyle(NamedTuple):
     """Where a click leads, if anywhere."""
 
 
-TEXT = TextStyle()
-MUTED = TextStyle("muted")
+TEXT_STYLE = TextStyle()
+MUTED_STYLE = TextStyle("muted")
 
 Span = tuple[str, TextStyle]
 """Text without line breaks, and its face."""
@@ -69,7 +69,7 @@ class StyledLine(NamedTuple):
         return [*slice_spans(self.spans, 0, self.gutter), *slice_spans(source.spans(index), start, end)]
 
 
-BLANK = StyledLine(())
+BLANK_LINE = StyledLine(())
 
 
 def make_visible(text: str) -> str:

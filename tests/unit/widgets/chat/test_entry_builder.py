@@ -46,7 +46,7 @@ from app.llm.values.requests_and_updates import Usage
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
-from widgets.chat.entries.entry_base import Change, DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import DropEntry, EntryChange, PutEntry, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     NoticeEntry,
@@ -62,7 +62,7 @@ from widgets.chat.entry_builder import EntryBuilder, key_of
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
 
-def shown(changes: Iterable[Change]) -> list[TranscriptEntry]:
+def shown(changes: Iterable[EntryChange]) -> list[TranscriptEntry]:
     """The entries that the changes leave, in order."""
     entries: dict[str, TranscriptEntry] = {}
     for change in changes:

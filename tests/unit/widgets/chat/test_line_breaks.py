@@ -7,10 +7,10 @@ from rich.cells import split_graphemes
 
 from widgets.chat.entries.message_entries import PlainDocument
 from widgets.chat.markdown import styled_lines
-from widgets.chat.markdown.markdown_blocks import Row, column_widths
+from widgets.chat.markdown.markdown_blocks import TableRow, column_widths
 from widgets.chat.markdown.styled_lines import (
-    BLANK,
-    TEXT,
+    BLANK_LINE,
+    TEXT_STYLE,
     TextStyle,
     cell_width,
     format_seconds,
@@ -41,7 +41,7 @@ def test_slices_of_spans_are_slices_of_their_text(parts: list[str], start: int, 
 
 
 def test_prefixes_are_decoration() -> None:
-    rows = wrap([("one two three", TEXT)], 8, (("- ", TEXT),), (("  ", TEXT),))
+    rows = wrap([("one two three", TEXT_STYLE)], 8, (("- ", TEXT_STYLE),), (("  ", TEXT_STYLE),))
     assert [row.text for row in rows] == ["- one", "  two", "  three"]
     assert [row.gutter for row in rows] == [2, 2, 2]
     assert [row.joint for row in rows] == [None, " ", " "]
@@ -93,19 +93,19 @@ PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)
 
 @given(PIECES, st.integers(1, 9))
 def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int) -> None:
-    document, text = PlainDocument(width, TEXT), ""
+    document, text = PlainDocument(width, TEXT_STYLE), ""
     for piece in pieces:
         text += piece
-        document.show(BLANK, text)
-    document.show(BLANK, text)
-    assert document.lines == [BLANK, *wrap_text(make_visible(text), TEXT, width)]
+        document.show(BLANK_LINE, text)
+    document.show(BLANK_LINE, text)
+    assert document.lines == [BLANK_LINE, *wrap_text(make_visible(text), TEXT_STYLE, width)]
 
 
 def test_rows_of_whole_lines_stay() -> None:
-    document = PlainDocument(20, TEXT)
-    document.show(BLANK, "first line\nsecond")
+    document = PlainDocument(20, TEXT_STYLE)
+    document.show(BLANK_LINE, "first line\nsecond")
     kept = document.lines[1]
-    document.show(BLANK, "first line\nsecond and more\nthird")
+    document.show(BLANK_LINE, "first line\nsecond and more\nthird")
     assert document.lines[1] is kept
     assert [line.text for line in document.lines[1:]] == ["first line", "second and more", "third"]
 
@@ -113,8 +113,8 @@ def test_rows_of_whole_lines_stay() -> None:
 GAP = 3
 
 
-def row(*cells: str) -> Row:
-    return [[(cell, TEXT)] for cell in cells]
+def row(*cells: str) -> TableRow:
+    return [[(cell, TEXT_STYLE)] for cell in cells]
 
 
 def test_words_stay_whole_where_there_is_room() -> None:

@@ -11,11 +11,11 @@ from widgets.chat.entries.message_entries import AnswerEntry
 from widgets.chat.markdown.markdown_blocks import markdown_parser
 from widgets.chat.markdown.markdown_document import MarkdownDocument, markdown_lines
 from widgets.chat.markdown.markdown_splitter import (
-    LONGEST_FENCE,
-    LONGEST_PARAGRAPH,
-    LONGEST_QUOTE,
-    LONGEST_TABLE,
-    MORE_OF_TABLE,
+    MAX_FENCE_LINES,
+    MAX_LATER_TABLE_ROWS,
+    MAX_PARAGRAPH_CHARACTERS,
+    MAX_QUOTE_LINES,
+    MAX_TABLE_ROWS,
 )
 from widgets.chat.markdown.styled_lines import StyledLine, cell_width
 
@@ -137,8 +137,8 @@ def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
 @pytest.mark.parametrize(
     "start, row, most",
     [
-        ("```python\n", "value = 1\n", LONGEST_FENCE),
-        ("| a | b |\n|---|---|\n", "| one | two |\n", MORE_OF_TABLE),
+        ("```python\n", "value = 1\n", MAX_FENCE_LINES),
+        ("| a | b |\n|---|---|\n", "| one | two |\n", MAX_LATER_TABLE_ROWS),
         ("- item\n", "- item\n", 1),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str
     document = MarkdownDocument(60)
     document.append(start)
     settled: list[StyledLine] = []
-    for _ in range(4 * LONGEST_FENCE + LONGEST_TABLE):
+    for _ in range(4 * MAX_FENCE_LINES + MAX_TABLE_ROWS):
         document.append(row)
         document.advance()
         now = document.lines[: document.settled_rows]
@@ -167,7 +167,7 @@ def test_a_table_is_one_only_where_its_head_has_as_many_cells_as_the_line_below(
     assert texts("a | b\n|---|\nx | y\n") == ["a | b |---| x | y"]
 
 
-@pytest.mark.parametrize("lines", [1, LONGEST_FENCE - 1, LONGEST_FENCE, LONGEST_FENCE + 1])
+@pytest.mark.parametrize("lines", [1, MAX_FENCE_LINES - 1, MAX_FENCE_LINES, MAX_FENCE_LINES + 1])
 def test_the_end_of_code_adds_no_row(lines: int) -> None:
     assert texts("```\n" + "x = 1\n" * lines + "```\nafter\n") == [" x = 1"] * lines + ["", "after"]
 
@@ -205,7 +205,7 @@ def test_blocks_begin_and_end_as_in_other_markdown(source: str, rows: list[str])
 
 
 def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
-    quoted = "> words\n" * LONGEST_QUOTE
+    quoted = "> words\n" * MAX_QUOTE_LINES
     document = MarkdownDocument(40)
     for source in (quoted, ">\n", "> more\n"):
         document.append(source)
@@ -220,7 +220,7 @@ def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
 
 def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
     sentence = "Some words of a sentence that is neither long nor short. "
-    text = sentence * (3 * LONGEST_PARAGRAPH // len(sentence))
+    text = sentence * (3 * MAX_PARAGRAPH_CHARACTERS // len(sentence))
     lines = markdown_lines(text, 50)
     assert " ".join(line.text for line in lines).split() == text.split()
     assert all(line.joint == " " for line in lines[1:])

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 from app.ui.themes.first_theme import own_theme
 from widgets.common.text_view import parse_coloured_text
 from widgets.diff import code_editor
-from widgets.diff.code_editor import LEAD, STRETCH, CodeEditor
+from widgets.diff.code_editor import CHUNK_LINES, LEAD_LINES, CodeEditor
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
@@ -152,5 +152,5 @@ async def test_the_lexer_sees_what_is_on_screen_and_not_the_file(monkeypatch: py
     app = Editing("value = 1\n" * count)
     async with app.run_test(size=(80, 40)) as pilot:
         await pilot.press("ctrl+end", "x")
-        assert max(seen) <= STRETCH + LEAD
-        assert sum(seen) <= 12 * (STRETCH + LEAD)
+        assert max(seen) <= CHUNK_LINES + LEAD_LINES
+        assert sum(seen) <= 12 * (CHUNK_LINES + LEAD_LINES)

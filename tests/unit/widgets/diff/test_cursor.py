@@ -9,7 +9,7 @@ from app.proposals.values.models import FileDiff
 from app.review.seen import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
-from widgets.diff.code_painter import RIGHT_SIDE
+from widgets.diff.code_painter import RIGHT_SIDE_OFFSET
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_cursor import DiffCursor
 from widgets.diff.diff_layout import DiffLayout
@@ -255,7 +255,7 @@ def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:
     sheet = laid_out(file_diff("a.py", "one\nkept\n", "kept\ntwo\n" + "long " * 40), width=160, wrap=True)
     left = copied_text(sheet.rows, sheet.scene, Selection(Offset(0, 0), Offset(5, sheet.rows.height - 1)))
     assert "one" in left.split("\n") and "two" not in left
-    from_right = Selection(Offset(RIGHT_SIDE, 0), Offset(RIGHT_SIDE + 9, sheet.rows.height - 1))
+    from_right = Selection(Offset(RIGHT_SIDE_OFFSET, 0), Offset(RIGHT_SIDE_OFFSET + 9, sheet.rows.height - 1))
     right = copied_text(sheet.rows, sheet.scene, from_right)
     assert "two" in right.split("\n") and "one" not in right.split("\n")
 
@@ -272,7 +272,7 @@ def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"), width=160)
     rows, scene = sheet.rows, sheet.scene
     head, gone = line_of(sheet, FileRow), line_of(sheet, LineRow, old=0)
-    for nowhere in (Offset(1, head), Offset(1, rows.height), Offset(1, -1), Offset(RIGHT_SIDE + 1, gone)):
+    for nowhere in (Offset(1, head), Offset(1, rows.height), Offset(1, -1), Offset(RIGHT_SIDE_OFFSET + 1, gone)):
         assert find(rows, scene, nowhere) is None
     assert find(rows, scene, Offset(1, gone)) is not None
 

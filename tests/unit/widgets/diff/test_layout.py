@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.proposals.text.line_comparison import Pair, pair_lines
 from app.proposals.values.models import FileDiff, FileOperation, Hunk
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
-from widgets.diff.diff_arrangement import CONTEXT_LINES, SMALLEST_FOLD, Comment, DiffShape, arrange
+from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, Comment, DiffShape, arrange
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     CommentRow,
@@ -179,7 +179,7 @@ def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
 
 def test_a_stretch_too_short_to_fold_is_shown() -> None:
     old = [f"line {number}" for number in range(40)]
-    gap = 2 * CONTEXT_LINES + SMALLEST_FOLD - 1
+    gap = 2 * CONTEXT_LINES + MIN_FOLD_LINES - 1
     new = [*old]
     new[5] = new[6 + gap] = "new"
     diff = file_diff_of_hunks("a.py", old, new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])

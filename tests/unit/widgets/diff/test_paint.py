@@ -12,7 +12,7 @@ from tests.ui.sample_diffs import file_diff
 from tests.unit.widgets.diff.test_cursor import laid_out
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
-from widgets.diff.syntax_tokens import Flagged, Stretch, clip_stretches, overlay_stretches, style_runs
+from widgets.diff.syntax_tokens import FlaggedStretch, StyledStretch, clip_stretches, overlay_stretches, style_runs
 
 
 def drawn(sheet: DiffModel) -> list[str]:
@@ -97,8 +97,8 @@ def apart(draw: st.DrawFn) -> list[tuple[int, int]]:
 def test_each_character_has_the_looks_of_what_lies_on_it(
     tokens: list[tuple[int, int]], words: list[tuple[int, int]], flags: list[tuple[list[int], int]]
 ) -> None:
-    under: list[Stretch] = [(begin, end, f"token {begin}") for begin, end in tokens]
-    marks: list[Flagged] = [(begin, end, bit) for (begin, end), bit in flags]
+    under: list[StyledStretch] = [(begin, end, f"token {begin}") for begin, end in tokens]
+    marks: list[FlaggedStretch] = [(begin, end, bit) for (begin, end), bit in flags]
     looks: list[tuple[str, int]] = []
     for start, end, name, marked in style_runs(LENGTH, overlay_stretches(under, words, "word"), marks):
         assert start == len(looks) < end
