@@ -17,7 +17,7 @@ from app.ui.startup import OpenedWorkspace
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
-    from app.ui.context.current_session import LeftSession
+    from app.ui.context.current_session import ClosedSession
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds after which a thread that works lets another have the interpreter. A key comes in on one thread and goes
@@ -58,12 +58,12 @@ async def _run(arguments: AppArguments) -> int:
             _report_crash(report, where.log)
         elif app.left is not None:
             _print_resume_command(
-                arguments, await asyncio.to_thread(app.left.check_if_latest, app.controllers.runtime.sessions)
+                arguments, await asyncio.to_thread(app.left.with_latest_flag, app.controllers.runtime.sessions)
             )
         return app.return_code or 0
 
 
-def _print_resume_command(arguments: AppArguments, left: "LeftSession") -> None:
+def _print_resume_command(arguments: AppArguments, left: "ClosedSession") -> None:
     """Print the command that continues the session that was left, and the number of pending proposals."""
     import shlex
 

@@ -184,9 +184,9 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
             f"The contents of {name} were pruned; there is nothing left to show.", ExitCode.REFUSED
         ) from error
     if form == "html":
-        from app.ui.review_page import render_html
+        from app.ui.review_page import render_report_html
 
-        print_text(render_html(found))
+        print_text(render_report_html(found))
     else:
         print_text(render_markdown(found))
     return ExitCode.DONE

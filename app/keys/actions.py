@@ -32,7 +32,7 @@ class Action(NamedTuple):
     """One sentence, for the help screen and the palette."""
     footer: int = 0
     """0 is not in the footer; 1 always is; of the others the highest go first where the footer is narrow."""
-    moves: bool = False
+    is_movement: bool = False
     """Whether it only moves a cursor or a view, which nobody looks for in the palette."""
     priority: bool = False
     """Whether it works before the focused widget sees the key."""
@@ -426,18 +426,18 @@ ACTIONS: tuple[Action, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CH
 """Every action, in the order in which help lists them."""
 
 
-def make_bindings(*scopes: Scope, through: str = "") -> list["Binding"]:
+def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
     """The bindings of these scopes, each with its registry id so that a keymap can move it.
 
     Args:
-        through: The action of a widget that hands each of them on, by the name of its handler.
+        delegate: The action of a widget that hands each of them on, by the name of its handler.
     """
     from textual.binding import Binding
 
     return [
         Binding(
             action.keys,
-            f"{through}({action.handler!r})" if through else action.handler,
+            f"{delegate}({action.handler!r})" if delegate else action.handler,
             action.title,
             id=action.id,
             show=action.footer > 0,

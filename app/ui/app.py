@@ -23,10 +23,10 @@ from textual.theme import Theme
 from app.keys.actions import Action, make_bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
-from app.ui.context.current_session import CurrentSession, LeftSession, UpdateBuffer
+from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
 from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_with_chat
 from app.ui.terminal import garbage_collection
-from app.ui.terminal.fitted_app import FittedApp
+from app.ui.terminal.fitted_app import TerminalApp
 from app.ui.themes.first_theme import STANDARD_THEME, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
@@ -54,7 +54,7 @@ def _palette() -> type[Provider]:
     return PaletteCommands
 
 
-class SignoffApp(FittedApp):
+class SignoffApp(TerminalApp):
     """The app over one workspace.
 
     Args:
@@ -94,7 +94,7 @@ class SignoffApp(FittedApp):
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.left: LeftSession | None = None
+        self.left: ClosedSession | None = None
         """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
@@ -131,9 +131,9 @@ class SignoffApp(FittedApp):
         """The open session, if there is one."""
         return self.current.current
 
-    def session(self) -> "Session":
+    def require_session(self) -> "Session":
         """The open session; raises NotConnected."""
-        return self.current.get()
+        return self.current.require_session()
 
     async def wait_until_open(self) -> None:
         """Return once a session is on the screen, or a question to the user before it."""
@@ -146,7 +146,7 @@ class SignoffApp(FittedApp):
         return self.workbench
 
     @on(Workbench.Ready)
-    def start_soon(self) -> None:
+    def start_after_first_paint(self) -> None:
         """Start everything else after the first paint: imports on threads would delay keys."""
         self.call_after_refresh(self.call_after_refresh, self.run_background, self._begin, group="begin")
 
@@ -158,7 +158,7 @@ class SignoffApp(FittedApp):
             self.failure = error
             self.exit(return_code=1)
         else:
-            await self._startup.show(opened, end)
+            await self._startup.show_workspace(opened, end)
         finally:
             garbage_collection.resume_collection(self._clear_query_caches)
 
@@ -184,7 +184,7 @@ class SignoffApp(FittedApp):
             if self.controllers.review is not None:
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = LeftSession(session.id, self.workbench.waiting)
+                self.left = ClosedSession(session.id, self.workbench.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 
@@ -206,11 +206,11 @@ class SignoffApp(FittedApp):
     def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
         from app.agent.updates import ConfirmationRequested, ConfirmationResolved, ProposalsChanged, SessionFailed
-        from app.ui.status import attention_reason, begins_turn, changes_status
+        from app.ui.status import attention_reason, changes_status, starts_turn
 
         match update:
             case ProposalsChanged():
-                self.run_background(self._inbox.pause_during(self.show_proposals), group="proposals")
+                self.run_background(self._inbox.wrap_with_pause(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply(update)
                 self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
@@ -221,7 +221,7 @@ class SignoffApp(FittedApp):
                 self.notify_user(message, problem=True)
             case _:
                 self.workbench.chat.apply(update)
-                if begins_turn(update):
+                if starts_turn(update):
                     self.workbench.release_review_width()
                     self._expect_turn()
         if changes_status(update):
@@ -229,7 +229,7 @@ class SignoffApp(FittedApp):
         if self.controllers.review is not None:
             self.controllers.review.handle_update(update)
         if (reason := attention_reason(update)) and not self.app_focus:
-            self.attention.call(self.settings.notify, reason)
+            self.attention.notify(self.settings.notify, reason)
 
     @on(Workbench.ReviewWanted)
     def load_review(self) -> None:
@@ -262,11 +262,11 @@ class SignoffApp(FittedApp):
     @on(ReadingGrew)
     def update_status_bar(self) -> None:
         """Bring the status bar up to date."""
-        from app.ui.status import make_status
+        from app.ui.status import make_status_values
         from app.ui.terminal.attention import window_title
 
         bench, side = self.workbench, self.controllers.review
-        bench.session_status = make_status(
+        bench.session_status = make_status_values(
             self.settings,
             self.current,
             self.controllers.runtime.workspace.root,
@@ -281,9 +281,9 @@ class SignoffApp(FittedApp):
     # What the user says
 
     @on(Composer.Submitted)
-    def send(self, event: Composer.Submitted) -> None:
+    def send_message(self, event: Composer.Submitted) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept."""
-        self.run_background(partial(self._chat.send, event.text, mentions=event.mentions))
+        self.run_background(partial(self._chat.send_message, event.text, mentions=event.mentions))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
@@ -317,7 +317,7 @@ class SignoffApp(FittedApp):
         self.run_background(write, group="editor", exclusive=True)
 
     @on(PaneSplit.Resized)
-    def save_pane_share(self, event: PaneSplit.Resized) -> None:
+    def save_review_share(self, event: PaneSplit.Resized) -> None:
         """Remember how the width is shared, for every workspace."""
 
         async def keep() -> None:
@@ -337,7 +337,7 @@ class SignoffApp(FittedApp):
         """Preload everything that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
-            self.run_background(self._startup.preload_turn, group="turn")
+            self.run_background(self._startup.preload_turn_modules, group="turn")
 
     # Actions
 
@@ -376,9 +376,9 @@ class SignoffApp(FittedApp):
         self._chat.interrupt()
 
     @on(QueuedMessages.TakeBackWanted)
-    def take_queue_back(self) -> None:
+    def take_back_queued_messages(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
-        self._chat.take_queue_back()
+        self._chat.take_back_queued_messages()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Return the commands of the palette."""

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 _COLUMN = 12
 
 
-def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False, wide: str = "") -> Sequence[Content]:
+def welcome_lines(
+    folder: str, keymap: Mapping[str, str], *, demo: bool = False, broad_folder: str = ""
+) -> Sequence[Content]:
     """Return the lines, each a sentence or a key and what it does.
 
     Args:
         folder: the workspace's name.
         keymap: the user's.
         demo: whether the demo model answers, which knows its sample repository only.
-        wide: what the workspace is, where it is more than a project.
+        broad_folder: what the workspace is, where it is more than a project.
     """
 
     def key(action_id: str) -> str:
@@ -53,7 +55,11 @@ def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False,
         Content(""),
         Content("The model proposes, you sign off."),
         Content("Nothing on disk changes before you approve it."),
-        *([Content.assemble((f"This is {wide}: the model can read all of it.", "$text-warning"))] if wide else []),
+        *(
+            [Content.assemble((f"This is {broad_folder}: the model can read all of it.", "$text-warning"))]
+            if broad_folder
+            else []
+        ),
         Content(""),
         *([row("Try", "fix the failing tests")] if demo else []),
         row("@", "mention a file"),
@@ -67,7 +73,7 @@ def welcome_lines(folder: str, keymap: Mapping[str, str], *, demo: bool = False,
 class ChatHandlers(Protocol):
     """Receives the messages of the chat."""
 
-    async def answer(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
+    async def answer_question(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
         """The answer to the model's question."""
         ...
 
@@ -84,14 +90,14 @@ class ChatArea(Column):
         composer: Composer,
         workspace: Workspace,
         session: CurrentSession,
-        acts: ChatHandlers,
+        handlers: ChatHandlers,
         app_context: AppContext,
     ) -> None:
         super().__init__()
         self.pane = ChatPane(composer)
         self._workspace = workspace
         self._session = session
-        self._acts = acts
+        self._acts = handlers
         self._app_context = app_context
         composer.set_files(workspace.walk_files)
         self._interventions = True
@@ -104,7 +110,7 @@ class ChatArea(Column):
         """Apply the settings, except where the user has changed the view by key."""
         root = self._workspace.root
         greeting = welcome_lines(
-            root.name or str(root), settings.keys, demo=self._session.demo, wide=describe_broad_folder(root)
+            root.name or str(root), settings.keys, demo=self._session.demo, broad_folder=describe_broad_folder(root)
         )
         self.pane.transcript.show_greeting(greeting)
         if settings.show_interventions != self._interventions:
@@ -112,9 +118,9 @@ class ChatArea(Column):
             self.pane.transcript.action_toggle_interventions()
 
     @on(ChatPane.QuestionAnswered)
-    def answer(self, event: ChatPane.QuestionAnswered) -> None:
+    def answer_question(self, event: ChatPane.QuestionAnswered) -> None:
         """The answer to the model's question."""
-        self._app_context.run(partial(self._acts.answer, event.text, event.call, event.mentions))
+        self._app_context.run(partial(self._acts.answer_question, event.text, event.call, event.mentions))
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from widgets.review.review import Review
 
 
-def is_decision_key(text: str, keys: Mapping[str, str]) -> bool:
+def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
     """Return whether a message is just a key that decides in the review."""
     return len(text) == 1 and any(
         text == key_name(key)
         for action in ACTIONS
         if action.id in DECISION_ACTION_IDS
-        for key in effective_keys(action, keys)
+        for key in effective_keys(action, keymap)
     )
 
 
@@ -89,7 +89,7 @@ class ChatController:
         """The composer's draft when the session began to open."""
         self._written_on = False
         """Whether the user has written since."""
-        workbench.composer.dropped.find = self.dropped_images
+        workbench.composer.dropped.find = self.images_in_paste
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
@@ -121,7 +121,7 @@ class ChatController:
         """Show what to do next in the empty composer."""
         self._composer.set_placeholder(text)
 
-    def show(self) -> None:
+    def show_chat(self) -> None:
         """Show the chat and focus its composer."""
         self.workbench.show_pane("chat")
 
@@ -136,7 +136,7 @@ class ChatController:
         if (now := self.session.current) is None or now.id != session_id:
             store = self.session.open_session.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
-        log = self.session.get().log.events
+        log = self.session.require_session().log.events
         if (place := find_side_thread(log, event)) is not None:
             # What was asked aside stands beside its hunk and nowhere else.
             await self.open_proposal(place.proposal)
@@ -147,7 +147,7 @@ class ChatController:
 
     # What the user says
 
-    async def send(
+    async def send_message(
         self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
     ) -> None:
         """A message to the model; it goes back into the composer if it cannot be kept.
@@ -163,7 +163,7 @@ class ChatController:
             async with self._sending:
                 # Until the session that was asked for is open, messages wait here, in their order.
                 session = await self.session.wait_for_session()
-                images = await self.find_images(mentions)
+                images = await self.load_images(mentions)
             await session.send(text, command, images)
         except Exception:
             self._put_first([command.typed if command else text])
@@ -174,30 +174,30 @@ class ChatController:
 
         if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
             return False
-        self.workbench.lead_to_review("approvals")
+        self.workbench.enter_review("approvals")
         self._app_context.notify(not_sent_message(text))
         return True
 
-    async def answer(self, text: str, call: str, mentions: "Sequence[Mention]" = ()) -> None:
+    async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]" = ()) -> None:
         """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
         await self.session.wait_until_open()
         try:
-            images = await self.find_images(mentions)
+            images = await self.load_images(mentions)
         except Exception:
             self._put_first([text])
             raise
-        await self.session.get().answer(text, call, images)
+        await self.session.require_session().answer(text, call_id, images)
 
     # Images
 
-    async def find_images(
-        self, mentions: "Sequence[Mention]", undone: str = "Nothing was sent"
+    async def load_images(
+        self, mentions: "Sequence[Mention]", consequence: str = "Nothing was sent"
     ) -> "tuple[Image, ...]":
         """The images among the files that were named.
 
         Args:
             mentions: those files.
-            undone: what did not happen where one of them cannot be sent, as a sentence without its end.
+            consequence: what did not happen where one of them cannot be sent, as a sentence without its end.
 
         Raises:
             NotAttached: one cannot be sent.
@@ -214,19 +214,19 @@ class ChatController:
             keep = runtime.proposals.put_blobs
             return await load_attachments(runtime.workspace, keep, mentions, wire, self._is_meant)
         except NotAttached as error:
-            raise NotAttached(f"{error} {undone}: without the @ a file is only named.") from error
+            raise NotAttached(f"{error} {consequence}: without the @ a file is only named.") from error
 
     async def _is_meant(self, candidate: "ImageCandidate") -> bool:
-        from app.ui.screens.dialog import AskScreen
+        from app.ui.screens.dialog import ConfirmScreen
 
         name = escape_unsafe(candidate.path, keep="")
         question = f"{name} would go to the model as an image, but {candidate.doubt}."
         send = await self._app_context.push_screen(
-            AskScreen("Send this image to the model?", question, "send it", "only name it")
+            ConfirmScreen("Send this image to the model?", question, "send it", "only name it")
         )
         return send is True
 
-    async def dropped_images(self, text: str) -> "Sequence[Mention]":
+    async def images_in_paste(self, text: str) -> "Sequence[Mention]":
         """Return the images of which a pasted text consists."""
         from app.images.image_files import find_pasted_images
 
@@ -253,7 +253,7 @@ class ChatController:
         if (session := self.session.current) is not None and session.is_busy:
             self.restore_to_composer(session.interrupt())
 
-    def take_queue_back(self) -> None:
+    def take_back_queued_messages(self) -> None:
         """Move the queued messages back to the composer; the model works on."""
         if (session := self.session.current) is not None:
             self.restore_to_composer(session.take_back_queue())

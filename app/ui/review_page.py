@@ -37,20 +37,20 @@ _COLOURS = (
 )
 
 
-def render_html(found: ReviewReport) -> str:
+def render_report_html(report: ReviewReport) -> str:
     """The page."""
-    title, styles = f"{found.proposal.id}: {found.proposal.summary}", _styles()
-    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in found.header)
-    decisions = "".join(_decision(found, number) for number in range(len(found.decisions)))
-    files = "".join(_file(diff, found.comments, found.evidence) for diff in found.diffs)
-    refused = "".join(_refused(part) for part in found.denied_parts)
-    asked = "".join(_asked(one) for one in found.side_questions)
+    title, styles = f"{report.proposal.id}: {report.proposal.summary}", _styles()
+    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in report.header)
+    decisions = "".join(_decision(report, number) for number in range(len(report.decisions)))
+    files = "".join(_file(diff, report.comments, report.evidence) for diff in report.diffs)
+    refused = "".join(_refused(part) for part in report.denied_parts)
+    asked = "".join(_asked(one) for one in report.side_questions)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy(styles)}">\n'
         f"<title>{_text(title)}</title>\n<style>{styles}</style>\n</head>\n<body>\n<main>\n"
-        f"<header><h1><b>{_text(found.proposal.id)}</b> {_text(found.proposal.summary)}</h1>\n"
+        f"<header><h1><b>{_text(report.proposal.id)}</b> {_text(report.proposal.summary)}</h1>\n"
         f"<dl>{facts}</dl></header>\n"
         f"{f'<section><h2>Decisions</h2>{decisions}</section>' if decisions else ''}\n"
         f"<section><h2>The change</h2>{files}</section>\n"

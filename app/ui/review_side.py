@@ -46,28 +46,28 @@ class ReviewSide(Column):
     def __init__(
         self,
         review: Review,
-        decisions: ReviewActions,
+        actions: ReviewActions,
         notes: ReviewNotes,
-        asking: SideQuestionActions,
+        side_questions: SideQuestionActions,
         reading: ReadingProgress,
-        work: RunWork,
+        run_work: RunWork,
     ) -> None:
         super().__init__()
         self.review = review
-        self._decisions = decisions
+        self._decisions = actions
         self._notes = notes
-        self._asking = asking
+        self._asking = side_questions
         self._reading = reading
-        self._work = work
+        self._work = run_work
         self._jobs: dict[type[Message], ReviewJob] = {
-            review_messages.VersionsWanted: ReviewJob(decisions.load_versions, "versions"),
-            review_messages.FollowUpsWanted: ReviewJob(decisions.load_follow_ups, "answers"),
-            review_messages.ThreadsWanted: ReviewJob(asking.load, "threads"),
-            review_messages.Edit: ReviewJob(decisions.edit, "edit"),
-            review_messages.Undo: ReviewJob(decisions.carry_out, exclusive=False),
-            review_messages.Redo: ReviewJob(decisions.carry_out, exclusive=False),
-            review_messages.TakeLines: ReviewJob(decisions.take_lines, "lines", exclusive=False),
-            review_messages.SideQuestionAsked: ReviewJob(asking.ask, "aside", exclusive=False),
+            review_messages.VersionsWanted: ReviewJob(actions.load_version_diffs, "versions"),
+            review_messages.FollowUpsWanted: ReviewJob(actions.load_follow_ups, "answers"),
+            review_messages.ThreadsWanted: ReviewJob(side_questions.load_threads, "threads"),
+            review_messages.Edit: ReviewJob(actions.edit_file, "edit"),
+            review_messages.Undo: ReviewJob(actions.handle_decision, exclusive=False),
+            review_messages.Redo: ReviewJob(actions.handle_decision, exclusive=False),
+            review_messages.TakeLines: ReviewJob(actions.toggle_lines, "lines", exclusive=False),
+            review_messages.SideQuestionAsked: ReviewJob(side_questions.ask, "aside", exclusive=False),
         }
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Of the settings, those that the review follows already."""
@@ -75,21 +75,21 @@ class ReviewSide(Column):
     def compose(self) -> ComposeResult:
         yield self.review
 
-    def keep_focus(self) -> None:
+    def keep_user_focus(self) -> None:
         """Leave the focus where the user has put it since the last decision."""
-        self._decisions.after_decision.cancel()
+        self._decisions.after_decision.stay_in_review()
 
     def on_key(self) -> None:
         """The user goes on here."""
-        self.keep_focus()
+        self.keep_user_focus()
 
     def on_mouse_down(self) -> None:
         """The user goes on here."""
-        self.keep_focus()
+        self.keep_user_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
         """Apply the settings, except where the user has changed the view by key."""
-        self._decisions.checks.check_new()
+        self._decisions.checks.check_proposals()
         self.review.set_model_continues(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
         before, self._look = self._look, look
@@ -130,39 +130,41 @@ class ReviewSide(Column):
     @on(review_messages.DiffsWanted)
     def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Load a diff for the review."""
-        self._decisions.checks.check_new()
+        self._decisions.checks.check_proposals()
         self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(DiffView.ExternalDiffWanted)
     def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
         """Show a file in the user's external diff program."""
         self._work(
-            partial(self._decisions.external_diffs.show, event.proposal, event.path), group="external", exclusive=True
+            partial(self._decisions.external_diffs.show_file, event.proposal, event.path),
+            group="external",
+            exclusive=True,
         )
 
     @on(review_messages.Approve)
     @on(review_messages.ApproveAll)
     @on(review_messages.Deny)
     @on(review_messages.DenyAll)
-    def decide(self, event: DecisionMessage) -> None:
+    def handle_decision(self, event: DecisionMessage) -> None:
         """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
         self._decisions.after_decision.on_decision()
-        self._work(partial(self._decisions.carry_out, event))
+        self._work(partial(self._decisions.handle_decision, event))
 
     @on(review_messages.Confirmed)
-    def confirm(self, event: review_messages.Confirmed) -> None:
+    def answer_confirmation(self, event: review_messages.Confirmed) -> None:
         """The answer to a tool that asked."""
-        self._decisions.confirm(event)
+        self._decisions.answer_confirmation(event)
 
     @on(review_messages.ChecksWanted)
     def run_checks(self, event: review_messages.ChecksWanted) -> None:
         """Run the checks, or run them again."""
-        self._decisions.checks.run_again(event.proposal_id)
+        self._decisions.checks.rerun_checks(event.proposal_id)
 
     @on(review_messages.EvidenceWanted)
     def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
         """Run tests without each hunk, or end that."""
-        self._decisions.checks.find_evidence(event.proposal_id)
+        self._decisions.checks.start_or_stop_evidence(event.proposal_id)
 
     @on(review_messages.ReproductionWanted)
     def reproduce(self, event: review_messages.ReproductionWanted) -> None:
@@ -182,7 +184,7 @@ class ReviewSide(Column):
         self._work(partial(self._decisions.show_reads, event.proposal_id), group="output", exclusive=True)
 
     @on(review_messages.SideQuestionStopped)
-    def stop_answer(self, event: review_messages.SideQuestionStopped) -> None:
+    def stop_side_question(self, event: review_messages.SideQuestionStopped) -> None:
         """Stop waiting for an answer."""
         self._asking.stop(event)
 
@@ -194,10 +196,10 @@ class ReviewSide(Column):
     @on(review_messages.NotesChanged)
     def save_notes(self, event: review_messages.NotesChanged) -> None:
         """Save an unfinished review, so that it survives a restart; update the checks for the chosen hunks."""
-        self._decisions.checks.check_new()
+        self._decisions.checks.check_proposals()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(review_messages.FeedbackOrphaned)
-    def move_words_to_composer(self, event: review_messages.FeedbackOrphaned) -> None:
+    def move_feedback_to_composer(self, event: review_messages.FeedbackOrphaned) -> None:
         """Move orphaned words to the composer."""
         self._decisions.chat.add_to_composer(event.text)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from app.ui.context.current_session import UpdateBuffer
     from app.ui.context.preferences import Preferences
     from app.ui.controllers.app_commands import CommandRunner
-    from app.ui.controllers.connector import Connector
+    from app.ui.controllers.connector import ModelConnector
     from app.ui.controllers.review_actions import ReviewActions
-    from app.ui.controllers.review_services import ReadingProgress, ReviewChecks, SideQuestionActions
+    from app.ui.controllers.review_services import CheckController, ReadingProgress, SideQuestionActions
     from app.ui.terminal.external_editor import ExternalEditor
-    from app.ui.terminal.fitted_app import FittedApp
+    from app.ui.terminal.fitted_app import TerminalApp
 
 
 class ReviewControllers(NamedTuple):
@@ -36,24 +36,24 @@ class ReviewControllers(NamedTuple):
 
     notes: "ReviewNotes"
     """Keeps what is begun in it."""
-    checks: "ReviewChecks"
+    checks: "CheckController"
     """Runs the user's checks on what waits."""
-    decisions: "ReviewActions"
+    actions: "ReviewActions"
     """Carries out what it says."""
-    asking: "SideQuestionActions"
+    side_questions: "SideQuestionActions"
     """Asks what is asked in it."""
     reading: "ReadingProgress"
     """Shares what was seen in it."""
 
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
-        self.decisions.after_decision.handle_update(update)
-        self.asking.handle_update(update)
+        self.actions.after_decision.handle_update(update)
+        self.side_questions.handle_update(update)
 
     def handle_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Handle the present waiting proposals."""
-        self.checks.check_new(proposals)
-        self.decisions.after_decision.return_to_composer_if_done()
+        self.checks.check_proposals(proposals)
+        self.actions.after_decision.return_to_composer_if_done()
 
     async def close(self) -> None:
         """Stop all work, and save seen lines and unfinished notes."""
@@ -73,7 +73,7 @@ class Controllers:
     """The user's own."""
     review: "ReviewControllers | None" = None
     """None until the review is there."""
-    connector: "Connector"
+    connector: "ModelConnector"
     """The way to a model."""
     commands: "CommandRunner"
     """Runs the slash commands."""
@@ -106,9 +106,9 @@ class ReviewLoader:
         """The settings and the store are there: from now on the review can be made."""
         self._may_begin.set()
 
-    async def preload(self) -> None:
+    async def preload_modules(self) -> None:
         """Import it, on a thread: the model may stage something soon."""
-        await asyncio.to_thread(load_review_side)
+        await asyncio.to_thread(import_review_side)
 
     async def ensure_loaded(self) -> None:
         """Return once the review is mounted with the waiting proposals; raises StorageError."""
@@ -118,7 +118,7 @@ class ReviewLoader:
                 await self._make()
 
     async def _make(self) -> None:
-        await self.preload()
+        await self.preload_modules()
         from app.review.note_store import ReviewNotes
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
@@ -129,7 +129,7 @@ class ReviewLoader:
         controllers, preferences = self._controllers, self._controllers.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._chat.dropped_images
+        review.writing.dropped.find = self._chat.images_in_paste
         notes = ReviewNotes(controllers.runtime.sessions)
         decisions = ReviewActions(
             review,
@@ -158,7 +158,7 @@ class ReviewLoader:
             await self._chat.show_proposals()
 
 
-def load_review_side() -> None:
+def import_review_side() -> None:
     """Import the review, the code highlighting, and what stages edits in it."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
@@ -186,7 +186,7 @@ class OpenedWorkspace(NamedTuple):
         """Return the proposals that the review shows. Raises `StorageError`."""
         return self.runtime.proposals.recent()
 
-    def has_notes(self) -> bool:
+    def has_unfinished_reviews(self) -> bool:
         """Return whether the review has unfinished notes; raises StorageError."""
         from app.review.note_store import ReviewNotes
 
@@ -199,7 +199,7 @@ OpenWorkspaceFunction = Callable[[], Awaitable[OpenedWorkspace]]
 
 async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[OpenedWorkspace, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
-    loading = asyncio.create_task(asyncio.to_thread(load_chat_side))
+    loading = asyncio.create_task(asyncio.to_thread(import_chat_side))
     opened = await opener()
     end = await asyncio.to_thread(read_session_end, opened)
     await loading
@@ -220,7 +220,7 @@ class Startup:
 
     def __init__(
         self,
-        app: "FittedApp",
+        app: "TerminalApp",
         controllers: Controllers,
         chat: "ChatController",
         app_context: "AppContext",
@@ -238,7 +238,7 @@ class Startup:
         self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Makes the review when it is wanted."""
 
-    async def show(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
+    async def show_workspace(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
         """Show the opened workspace: first the end of its session, if it has one."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
@@ -252,8 +252,8 @@ class Startup:
             found, _ = await asyncio.gather(self._show_waiting(opened), self._show_chat())
             problems += found
         await self._painted()
-        await asyncio.to_thread(load_session_parts)
-        problems += self._controllers.preferences.load_themes()
+        await asyncio.to_thread(import_session_modules)
+        problems += self._controllers.preferences.register_themes()
         self._host_session()
         for line in problems:
             self._app_context.notify(line, problem=True)
@@ -264,7 +264,7 @@ class Startup:
             self._app_context.notify(line, problem=True)
         await self._chat.show_proposals()
 
-    async def preload_turn(self) -> None:
+    async def preload_turn_modules(self) -> None:
         """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
         The review comes last: nothing waits in it before the first response is over.
@@ -273,7 +273,7 @@ class Startup:
 
         await self._current.open_session.preload_turn()
         freeze_loaded()
-        await self.review_loader.preload()
+        await self.review_loader.preload_modules()
         freeze_loaded()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
@@ -288,7 +288,7 @@ class Startup:
             lambda: preferences.settings.editor,
             self._controllers.runtime.workspace.root,
         )
-        problems = preferences.load_keymap()
+        problems = preferences.apply_keymap()
         self._workbench.composer.set_vim(settings.vim)
         self._draw_status()
         return problems
@@ -316,7 +316,9 @@ class Startup:
         from app.storage.storage_errors import StorageError
 
         try:
-            proposals, has_notes = await asyncio.to_thread(lambda: (opened.proposals(), opened.has_notes()))
+            proposals, has_notes = await asyncio.to_thread(
+                lambda: (opened.proposals(), opened.has_unfinished_reviews())
+            )
         except StorageError as error:
             return [str(error)]
         self._workbench.show_proposals(proposals)
@@ -327,10 +329,10 @@ class Startup:
     def _host_session(self) -> None:
         from app.runtime.open_session import OpenSession
         from app.ui.controllers.app_commands import CommandRunner, CustomCommands
-        from app.ui.controllers.connector import Connector
+        from app.ui.controllers.connector import ModelConnector
 
         controllers = self._controllers
-        controllers.connector = Connector(
+        controllers.connector = ModelConnector(
             self._current,
             controllers.preferences,
             self._app_context,
@@ -345,7 +347,11 @@ class Startup:
             self._app_context,
             self._chat,
             CustomCommands(
-                controllers.runtime, self._workbench.composer, self._current, self._app_context, self._chat.send
+                controllers.runtime,
+                self._workbench.composer,
+                self._current,
+                self._app_context,
+                self._chat.send_message,
             ),
         )
         session = OpenSession(controllers.runtime, controllers.preferences.settings, self._inbox.put)
@@ -357,7 +363,7 @@ class Startup:
         await painted.wait()
 
 
-def load_chat_side() -> None:
+def import_chat_side() -> None:
     """Import the chat and the settings screens; before that, have the C library hold less free memory."""
     from app.ui.terminal.garbage_collection import limit_free_memory
 
@@ -378,7 +384,7 @@ def read_session_end(opened: OpenedWorkspace) -> "Sequence[Event]":
     return end
 
 
-def load_session_parts() -> None:
+def import_session_modules() -> None:
     """Import everything that the model and its session need."""
     import watchfiles  # noqa: F401
 

@@ -30,7 +30,7 @@ _WORDS = {
 }
 
 
-def make_status(
+def make_status_values(
     settings: "Settings",
     current: CurrentSession,
     root: Path,
@@ -103,7 +103,7 @@ def changes_status(update: Update) -> bool:
     return False
 
 
-def begins_turn(update: Update) -> bool:
+def starts_turn(update: Update) -> bool:
     """Whether the model goes on."""
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 

@@ -93,7 +93,7 @@ class PaneSplit(Row):
         for side in self.query("ReviewSide, #front-review").results(Widget):
             side.styles.width = f"{self._share}fr"
 
-    def resize_review(self, steps: int) -> None:
+    def grow_review(self, steps: int) -> None:
         """Give the review more of the width, or less."""
         self.set_share(self._share + _STEP * steps)
         self.post_message(self.Resized(self._share))
@@ -317,12 +317,12 @@ class Workbench(Screen[None]):
         """Whether keys go to the composer."""
         return self.focused is self.composer.editor
 
-    def call_when_review_mounted(self, tell: "Callable[[Review], None]") -> None:
+    def call_when_review_mounted(self, callback: "Callable[[Review], None]") -> None:
         """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
-            self._review_calls.append(tell)
+            self._review_calls.append(callback)
         else:
-            tell(self.review)
+            callback(self.review)
 
     def change_permissions(self, change: "Callable[[Review], None]") -> None:
         """Add or remove a permission request in the review, and count it in the chat."""
@@ -389,7 +389,7 @@ class Workbench(Screen[None]):
             if side is not None:
                 side.apply_settings(settings)
 
-    def lead_to_review(self, pane: Pane) -> None:
+    def enter_review(self, pane: Pane) -> None:
         """Bring a pane of the review to the front by Enter, after which nothing is decided for a moment."""
         self.show_pane(pane)
         if self._review_side is not None:
@@ -415,7 +415,7 @@ class Workbench(Screen[None]):
         self.shown = pane
         self._make_room()
         if self._review_side is not None:
-            self._review_side.keep_focus()
+            self._review_side.keep_user_focus()
         match pane:
             case "chat":
                 self.chat.focus_composer()
@@ -459,7 +459,7 @@ class Workbench(Screen[None]):
 
     def on_room_wanted(self, event: "review_messages.RoomWanted") -> None:
         """The review wants more of the width, or less."""
-        self.sides.resize_review(event.steps)
+        self.sides.grow_review(event.steps)
 
     def on_chat_pane_turn_over(self) -> None:
         """Mark the chat's tab as unread if it is not shown."""
@@ -470,7 +470,7 @@ class Workbench(Screen[None]):
         """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
         if not self.awaits_review or self._review_side is None or self.chat.has_question:
             return
-        self.lead_to_review("diff")
+        self.enter_review("diff")
 
     @on(PaneTabs.Chosen)
     def follow_tab(self, event: PaneTabs.Chosen) -> None:

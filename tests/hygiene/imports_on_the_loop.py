@@ -48,7 +48,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
         await pilot.press("h")
         await until(lambda: set(FOR_A_TURN) <= set(sys.modules), "what a turn needs")
         await pilot.press("enter")
-        session = app.session()
+        session = app.require_session()
         await until(lambda: session.phase is Phase.RETRYING, "another try")
         await pilot.pause(0)
         watched = False

@@ -17,7 +17,7 @@ from app.demo.demo_conversation import read_intent
 from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, validate_keymap
 from app.ui.context.slash_commands import COMMANDS
-from app.ui.screens.edit_screens import ResolveScreen
+from app.ui.screens.edit_screens import ConflictScreen
 from app.ui.themes.first_theme import OWN_THEMES_FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def test_the_slash_commands_are_all_there_are() -> None:
 def test_keys_do_something_where_it_says(page: Path) -> None:
     known = {key_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
     known |= {"Escape", "Up", "Down", "PageUp", "PageDown", "@", "/"}
-    known |= {key_name(binding.key) for binding in ResolveScreen.BINDINGS if isinstance(binding, Binding)}
+    known |= {key_name(binding.key) for binding in ConflictScreen.BINDINGS if isinstance(binding, Binding)}
     (table,) = re.findall(r"\|(?: where \|)? (?:key|按键) \|.*?(?=\n\n)", page.read_text(encoding="utf-8"), re.DOTALL)
     head, _, *rows = table.splitlines()
     column = [cell.strip() in ("key", "按键") for cell in head.split("|")].index(True)

@@ -86,12 +86,12 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
     await run.app.wait_until_open()
     run.app.workbench.composer.draft = "Call it."
     await run.pilot.press("enter")
-    await run.until(lambda: bool(run.app.session().confirmations.open_requests), "the question")
+    await run.until(lambda: bool(run.app.require_session().confirmations.open_requests), "the question")
 
 
 def results(run: Running) -> list[str]:
     """What calls came to."""
-    return [event.text for event in run.app.session().log.events if event.type == "tool_result"]
+    return [event.text for event in run.app.require_session().log.events if event.type == "tool_result"]
 
 
 @pytest.mark.layer

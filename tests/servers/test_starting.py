@@ -198,7 +198,7 @@ async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monke
         assert "play__echo" in [tool["function"]["name"] for tool in wire.last.body["tools"]]
         told = instructions(wire.last)
         assert "play" not in told and "The MCP server gone can't be used" in told
-        events = run.app.session().log.events
+        events = run.app.require_session().log.events
         assert len(notices(list(events))) == 2, "the user is told once"
         scopes = {event.scope for event in events if isinstance(event, Intervention)}
         assert scopes == {"turn"}, "what is not true any more is not said any more"

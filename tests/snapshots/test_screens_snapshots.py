@@ -22,12 +22,12 @@ from app.proposals.values.decision_facts import FileStat
 from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
-from app.ui.screens.dialog import AskScreen
-from app.ui.screens.edit_screens import EditScreen, ResolveScreen
+from app.ui.screens.dialog import ConfirmScreen
+from app.ui.screens.edit_screens import ConflictScreen, EditScreen
 from app.ui.screens.report_screens import DoctorScreen
-from app.ui.screens.sessions_screen import SessionScreen
+from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
-from app.ui.screens.setup_screens import EndpointScreen, ModelScreen, SetupScreen
+from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
 from app.ui.screens.trust_screen import TrustRequest, TrustScreen
 from app.ui.screens.wire_screen import WireScreen
 from app.ui.startup import OpenedWorkspace
@@ -197,8 +197,10 @@ VALUES = ("theme", "max_steps", "base_url")
 KEY = SecretStr("key")
 
 SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
-    "sessions": lambda app: SessionScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
-    "models": lambda app: ModelScreen(listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()),
+    "sessions": lambda app: SessionPickerScreen(Sessions(), "0a8f"),  # type: ignore[arg-type]
+    "models": lambda app: ModelPickerScreen(
+        listed_models, "https://models.example/v1", "gpt-oss-20b", lambda _: Screen()
+    ),
     "settings": lambda app: SettingsScreen(
         app.controllers.preferences, app.controllers.runtime, app.controllers.connector, app.run_background, nothing
     ),
@@ -210,8 +212,10 @@ SCREENS: dict[str, Callable[[SignoffApp], Screen[Any]]] = {
         TrustRequest(app.controllers.runtime, CONFIGURATION, values=dict.fromkeys(VALUES, 1))
     ),
     "edit": lambda app: EditScreen("P1", "tideline/moon.py", SOURCE, saved, app.controllers.external_editor),
-    "resolve": lambda app: ResolveScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
-    "ask": lambda app: AskScreen("Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"),
+    "resolve": lambda app: ConflictScreen(CONFLICT, saved, same_conflict, app.controllers.external_editor),
+    "ask": lambda app: ConfirmScreen(
+        "Delete this session?", "“Fix the tests” is deleted for good.", "delete", "keep"
+    ),
     "setup": lambda app: SetupScreen("No model is named yet."),
     "endpoint": lambda app: EndpointScreen(app.settings, Path("/home/ada/.config/signoff/config.toml"), print),
 }

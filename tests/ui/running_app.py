@@ -47,7 +47,7 @@ class Running:
     @property
     def turns(self) -> int:
         """How many turns have ended."""
-        return sum(isinstance(event, TurnEnded) for event in self.app.session().log.events)
+        return sum(isinstance(event, TurnEnded) for event in self.app.require_session().log.events)
 
     @property
     def reviewed(self) -> bool:
@@ -89,7 +89,7 @@ class Running:
 
     async def settled(self) -> None:
         """Wait until control is with the user, what waits can be reviewed and the screen is quiet."""
-        await self.until(lambda: not self.app.session().is_busy, "the end of the turn")
+        await self.until(lambda: not self.app.require_session().is_busy, "the end of the turn")
         await self.until(lambda: self.reviewed or not self.app.workbench.waiting, "the review")
         await self.painted()
 

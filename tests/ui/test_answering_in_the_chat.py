@@ -58,7 +58,7 @@ async def ready(run: Running) -> None:
 
 
 def outcomes(run: Running) -> list[CallOutcome]:
-    return [event.outcome for event in run.app.session().log.events if isinstance(event, ToolResult)]
+    return [event.outcome for event in run.app.require_session().log.events if isinstance(event, ToolResult)]
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
@@ -123,7 +123,7 @@ async def test_enter_after_the_key(tmp_path: Path, server: WireServer, monkeypat
     async with asked(tmp_path, server) as run:
         await ready(run)
         await run.pilot.press("y", "enter", "enter")
-        assert run.app.workbench.composer.draft == "y" and not run.app.session().queue
+        assert run.app.workbench.composer.draft == "y" and not run.app.require_session().queue
         bar_of(run)._decide()
         await run.see("The end.")
         assert outcomes(run) == [CallOutcome.OK] and of_role(server.last, "user") == ["run it"]

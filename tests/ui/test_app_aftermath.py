@@ -32,12 +32,12 @@ async def write_feedback(run: Running, text: str) -> None:
 async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
     assert run.app.controllers.review is not None
-    after_decision = run.app.controllers.review.decisions.after_decision
+    after_decision = run.app.controllers.review.actions.after_decision
     return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
 
 
 def causes(run: Running) -> list[str]:
-    return [event.cause for event in run.app.session().log.events if isinstance(event, TurnStarted)]
+    return [event.cause for event in run.app.require_session().log.events if isinstance(event, TurnStarted)]
 
 
 async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:
@@ -131,7 +131,7 @@ async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: W
         assert review.in_focus
         await run.app.show_proposals()
         await run.until(lambda: run.app.workbench.composer.draft == "Say Ahoy", "the words in the composer")
-        assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
+        assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
 async def test_words_with_an_approval_reach_the_model_at_once(tmp_path: Path, server: WireServer) -> None:
@@ -171,7 +171,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         assert "on their way" not in run.text
         server.always(Turn("I see."))
         await run.pilot.press("f2")
-        await run.app.session().answer("Ahoy")
+        await run.app.require_session().answer("Ahoy")
         await run.settled()
         assert len(server.requests) == before + 1
         assert sum("Not so" in said for said in of_role(server.last, "user")) == 1
@@ -214,7 +214,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
         LineComment(path="greet.py", line=1, side="new", quote="", text=text) for text in ("name it", "say more")
     )
     async with staged(tmp_path, server) as run:
-        session = run.app.session()
+        session = run.app.require_session()
         await session.deny("P1", None, "", [first])
         await run.settled()
         await session.undo("P1")
@@ -301,15 +301,15 @@ async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, ser
 
 async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
-        first = run.app.session().id
+        first = run.app.require_session().id
         await run.command("new")
-        await run.until(lambda: run.app.session().id != first, "the new session")
+        await run.until(lambda: run.app.require_session().id != first, "the new session")
         await run.review()
         before = len(server.requests)
         assert await go_on(run) == " It is of another session, whose model goes on there."
         theirs = Origin(kind=OriginKind.AGENT, agent="codex")
         assert await go_on(run, origin=theirs) == " It is of Codex, which goes on by itself."
-        assert len(server.requests) == before and not run.app.session().is_busy
+        assert len(server.requests) == before and not run.app.require_session().is_busy
         await write_feedback(run, "No.")
         await run.pilot.press("ctrl+s")
         await run.see("Your words go to the", "session of P1.")
@@ -364,7 +364,7 @@ async def stage_partly_approved(run: Running, server: WireServer) -> None:
     server.call("edit_file", {"path": "greet.py", "edits": edits})
     server.say("All.")
     await run.say("change it")
-    await run.app.session().approve("P1", ["1"])
+    await run.app.require_session().approve("P1", ["1"])
     await run.until(lambda: "'Hi '" in run.file, "the first hunk")
 
 
@@ -422,7 +422,7 @@ async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Pat
     server.always(Turn("Well."))
     async with running(tmp_path, server) as run:
         await run.say("first")
-        session = run.app.session().id
+        session = run.app.require_session().id
     async with running(tmp_path, server, resume=True) as run:
         await run.see("Well.")
         assert "in the middle of" not in run.text
@@ -431,4 +431,4 @@ async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Pat
         async with running(tmp_path, server, resume=True) as run:
             await run.see("second", "signoff was ended in the middle of this turn", "/continue goes on")
             assert run.text.count("in the middle of") == 1
-            assert [event for event in run.app.session().log.events if isinstance(event, Notice)][1:] == []
+            assert [event for event in run.app.require_session().log.events if isinstance(event, Notice)][1:] == []

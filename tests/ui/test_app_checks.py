@@ -7,7 +7,7 @@ import pytest
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.runtime.open_workspace import open_workspace
 from app.storage.record_store import RecordStore
-from app.ui.screens.output_screens import output_lines
+from app.ui.screens.output_screens import check_output_lines
 from app.workspace import trust
 from tests.ui.running_app import Running, running, stage, staged
 from tests.unit.tools.processes import new_mark
@@ -94,7 +94,7 @@ async def test_a_green_check_lets_an_approval_through(tmp_path: Path, server: Wi
 
 
 def test_a_check_that_was_not_run_has_printed_nothing() -> None:
-    lines = output_lines(ProposalChecks("P1", 1, (CheckResult("greets", CheckState.NOT_ASKED),)))
+    lines = check_output_lines(ProposalChecks("P1", 1, (CheckResult("greets", CheckState.NOT_ASKED),)))
     assert [line.text for line in lines] == ["greets · ", "not run", ""]
 
 

@@ -42,11 +42,11 @@ async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: 
 )
 async def test_an_invalid_command_is_one_line(tmp_path: Path, server: WireServer, line: str, said: str) -> None:
     async with running(tmp_path, server) as run:
-        session, settings = run.app.session().id, run.app.settings
+        session, settings = run.app.require_session().id, run.app.settings
         await run.command(line)
         await run.see(said)
-        assert (run.app.session().id, run.app.settings) == (session, settings)
-        assert server.requests == [] and not run.app.session().log.events
+        assert (run.app.require_session().id, run.app.settings) == (session, settings)
+        assert server.requests == [] and not run.app.require_session().log.events
 
 
 async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
@@ -68,9 +68,9 @@ async def test_gate_changes_the_policy_of_the_session(tmp_path: Path, server: Wi
     async with running(tmp_path, server) as run:
         await run.command("gate chain 2")
         await run.see("chain 0/2")
-        assert run.app.session().gate.policy.staging_steps == 2
+        assert run.app.require_session().gate.policy.staging_steps == 2
         await run.command("gate every-edit")
-        await run.until(lambda: run.app.session().gate.policy.staging_steps == 1)
+        await run.until(lambda: run.app.require_session().gate.policy.staging_steps == 1)
 
 
 async def test_a_request_after_model_names_the_other_model(tmp_path: Path, server: WireServer) -> None:
@@ -110,16 +110,18 @@ async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: Wir
     async with running(tmp_path, server) as run:
         server.say("First answer.")
         await run.say("first question")
-        first = run.app.session().id
+        first = run.app.require_session().id
         await run.command("new")
-        await run.until(lambda: run.app.session().id != first, "a new session")
+        await run.until(lambda: run.app.require_session().id != first, "a new session")
         assert "first question" not in run.text
         await run.command("resume")
-        await run.until(lambda: run.app.current_session and run.app.session().id == first, "the first session")
+        await run.until(
+            lambda: run.app.current_session and run.app.require_session().id == first, "the first session"
+        )
         run.app.clear_notifications()
         await run.see("first question", "First answer.")
         await run.command("fork")
-        await run.until(lambda: run.app.current_session and run.app.session().id != first, "the copy")
+        await run.until(lambda: run.app.current_session and run.app.require_session().id != first, "the copy")
         run.app.clear_notifications()
         await run.see("first question")
         server.say("Second answer.")
@@ -136,9 +138,9 @@ async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path,
         await run.see("Kept from the model: AGENTS.md looks like a secret")
         server.say("Hello.")
         await run.say("hello")
-        first = run.app.session().id
+        first = run.app.require_session().id
         await run.command("new")
-        await run.until(lambda: run.app.current_session and run.app.session().id != first, "a new session")
+        await run.until(lambda: run.app.current_session and run.app.require_session().id != first, "a new session")
         assert run.text.count("Kept from the model") <= 1
         assert "hunter2" not in str(server.last.body)
 
@@ -194,7 +196,7 @@ async def test_a_draft_survives_a_restart(tmp_path: Path, server: WireServer) ->
         server.say("An answer.")
         await run.say("a question")
         await run.write("not sent yet")
-        key = f"draft:{run.app.session().id}"
+        key = f"draft:{run.app.require_session().id}"
         await run.until(lambda: "not sent yet" in (run.runtime.sessions.setting(key) or ""), "the draft in the store")
     async with running(tmp_path, server, resume=True) as run:
         await run.until(lambda: run.app.workbench.composer.draft == "not sent yet", "the draft")
@@ -250,7 +252,7 @@ async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch
 
 async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
     async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         await run.see("Nothing answers at", "type a name")
         await run.write("my-model")
         await run.pilot.press("enter")
@@ -259,7 +261,7 @@ async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: 
 
 async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -273,7 +275,7 @@ async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireSer
     server.models = ["first", "second"]
     server.always(Turn("Hello."))
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
         await run.pilot.press(*(["down"] if way == "picker" else []), "enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -290,12 +292,12 @@ async def test_each_endpoint_remembers_its_model(tmp_path: Path, server: WireSer
         await run.say("hello")
         assert server.last.body["model"] == "first", "a model that is named counts more"
     async with running(tmp_path, base_url=f"{server.base_url}/elsewhere", api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
 
 
 async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         run.app.screen.query_one(Input).value = "fix the tests"
         await run.see("lists no such model")
         await run.pilot.press("enter")
@@ -305,7 +307,7 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
         await run.until(lambda: run.app.current_session is not None, "the session")
         assert run.app.settings.model == "very-new-model"
     async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         assert run.app.current_session is None, "what the endpoint does not list may be a slip"
         await run.pilot.press("escape")
         await run.see("No model yet: send anything to choose one")
@@ -329,7 +331,7 @@ async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: 
 
 async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
-        await run.app.session().deny("P1")
+        await run.app.require_session().deny("P1")
         (first,) = run.proposals
         for _ in range(RECENT + 5):
             later = first.model_copy(update={"id": run.runtime.proposals.reserve_proposal_id()})

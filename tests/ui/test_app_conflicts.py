@@ -32,7 +32,7 @@ async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> No
 async def put(run: Running, text: str, name: str = "greet.py") -> None:
     """Change a file as the user's editor does, and let signoff see it."""
     (run.runtime.workspace.root / name).write_text(text)
-    await run.app.session().rebase_after_disk_change({name})
+    await run.app.require_session().rebase_after_disk_change({name})
 
 
 def state_of(run: Running) -> ProposalState:
@@ -49,7 +49,7 @@ async def make_stale(run: Running, server: WireServer) -> None:
 
 async def open_conflict(run: Running) -> ConflictEditor:
     await run.pilot.press("e")
-    await run.screen("ResolveScreen")
+    await run.screen("ConflictScreen")
     return run.app.screen.query_one(ConflictEditor)
 
 
@@ -98,7 +98,7 @@ async def test_letters_write_only_while_the_user_edits_by_hand(tmp_path: Path, s
         await run.told("editing by hand")
         await run.pilot.press("ctrl+home", "p", "d", "b", "escape")
         assert area.source.startswith("pdbdef greet")
-        await run.screen("ResolveScreen")
+        await run.screen("ConflictScreen")
         await run.pilot.press("ctrl+s")
         await run.screen("Workbench")
         await run.review()
@@ -161,7 +161,7 @@ async def test_an_edit_that_turns_stale_is_resolved_with_what_was_written(tmp_pa
         await run.pilot.press("enter")
         await put(run, MINE)
         await run.pilot.press("ctrl+s")
-        await run.screen("ResolveScreen")
+        await run.screen("ConflictScreen")
         await run.see("# mine", "your text", "'Moin '")
         await run.pilot.press("p", "ctrl+s")
         await run.screen("Workbench")
@@ -219,7 +219,7 @@ async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireS
     async with running(tmp_path, server) as run:
         await stage(run, server)
         (run.runtime.workspace.root / "greet.py").unlink()
-        await run.app.session().rebase_after_disk_change({"greet.py"})
+        await run.app.require_session().rebase_after_disk_change({"greet.py"})
         await run.see("greet.py is gone")
         await run.review()
         await open_conflict(run)
@@ -240,7 +240,7 @@ async def test_leaving_with_a_choice_asks_first(tmp_path: Path, server: WireServ
         await make_stale(run, server)
         await open_conflict(run)
         await run.pilot.press("p", "escape")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("y")
         await run.screen("Workbench")
         assert state_of(run) is ProposalState.STALE

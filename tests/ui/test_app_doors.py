@@ -61,7 +61,7 @@ async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server
         await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
         await run.see("Your words go to Claude")
         assert not server.requests, "signoff's own model has no part in it"
-        assert not any(isinstance(event, ProposalDecided) for event in run.app.session().log.events)
+        assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
 async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_path: Path, server: WireServer) -> None:

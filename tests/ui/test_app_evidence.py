@@ -8,7 +8,7 @@ import pytest
 from app.proposals.values.attention_reason import ReasonKind
 from app.runtime.review_report import make_report, render_markdown
 from app.storage.record_store import RecordStore
-from app.ui.review_page import render_html
+from app.ui.review_page import render_report_html
 from tests.ui.running_app import running, stage
 from tests.ui.test_app_checks import prepared
 from tests.wire.bench import FILE, of_role
@@ -44,7 +44,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
         assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
         report = make_report(run.runtime, "P1")
         assert "hunk 1 of greet.py: held by the check" in render_markdown(report)
-        assert "hunk 1 <b>approved</b> · held by the check" in render_html(report)
+        assert "hunk 1 <b>approved</b> · held by the check" in render_report_html(report)
         assert not any("held by" in json.dumps(request.said) for request in server.requests), "the model is not told"
 
 

@@ -14,7 +14,7 @@ from textual.app import App
 
 from app.runtime.user_editor import EditorFailed
 from app.ui.screens.output_screens import ExternalDiffScreen
-from app.ui.terminal.attention import Attention
+from app.ui.terminal.attention import TerminalNotifier
 from app.ui.terminal.external_editor import ExternalEditor
 from tests.ui.running_app import Running, staged
 from tests.wire.server import WireServer
@@ -99,7 +99,7 @@ async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, s
         await run.review()
         assert run.app.controllers.review is not None
         for gone in (("P9", "greet.py"), ("P1", "gone.py")):
-            await run.app.controllers.review.decisions.external_diffs.show(*gone)
+            await run.app.controllers.review.actions.external_diffs.show_file(*gone)
         # The second key is there before anything that the first one wants is done.
         run.app.workbench.review.view.action_external_diff()
         run.app.workbench.review.action_next_proposal()
@@ -125,7 +125,7 @@ class Lending(App[None]):
 
 async def edited(app: App[None], command: str, folder: Path) -> str:
     """What becomes of a text in an editor."""
-    attention = Attention({})
+    attention = TerminalNotifier({})
     before = signal.getsignal(signal.SIGINT)
     async with app.run_test():
         try:

@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.wire_screen import arrange_body, format_body
+from app.ui.screens.wire_screen import format_body, reorder_body
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.test_app_checks import prepared
@@ -42,7 +42,7 @@ def put(run: Running, name: str, data: bytes = PICTURE) -> Path:
 
 
 def sent(run: Running) -> list[UserMessage]:
-    return [event for event in run.app.session().log.events if isinstance(event, UserMessage)]
+    return [event for event in run.app.require_session().log.events if isinstance(event, UserMessage)]
 
 
 async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, server: WireServer) -> None:
@@ -52,9 +52,9 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         await run.say("Why is it so wide in @docs/shot.png?")
         await run.see("▣ docs/shot.png", "1,280×720", "A wide button.")
         assert images(server.last.body) == [("image/png", PICTURE)]
-        request = run.app.session().requests.last_sent
+        request = run.app.require_session().requests.last_sent
         assert request is not None
-        shown = format_body(arrange_body(request.make_body()))
+        shown = format_body(reorder_body(request.make_body()))
         assert "of base64]" in shown and len(shown) < 40_000
 
 
@@ -92,7 +92,7 @@ async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: W
     async with running(folder, server) as run:
         run.app.workbench.composer.draft = f"See @{outside}"
         await run.pilot.press("enter")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.see("outside the workspace")
         await run.pilot.press(answer)
         await run.until(lambda: run.turns == 1, "the end of the turn")
@@ -158,7 +158,7 @@ async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path
         put(run, "shot.png")
         await run.say("What is in @shot.png?")
         await run.see("The model takes no images here", "I cannot see it.")
-        notices = [event.text for event in run.app.session().log.events if isinstance(event, Notice)]
+        notices = [event.text for event in run.app.require_session().log.events if isinstance(event, Notice)]
         assert sum("takes no images" in text for text in notices) == 1
 
 
@@ -189,7 +189,7 @@ async def test_images_go_with_feedback_and_comments_and_stand_in_the_chat(folder
         await run.pilot.press("ctrl+s")
         await run.until(lambda: run.turns == 2, "the end of the turn")
         assert images(server.last.body) == [("image/png", PICTURE), ("image/gif", gif(3, 2))]
-        (decided,) = [one for one in run.app.session().log.events if isinstance(one, ProposalDecided)]
+        (decided,) = [one for one in run.app.require_session().log.events if isinstance(one, ProposalDecided)]
         assert [image.name for image in decided.images] == ["shot.png", str(outside)]
         await run.see("As in @shot.png", "▣ shot.png", "1,280×720", "▣ ", "two words.png  3×2")
 
@@ -218,7 +218,7 @@ async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server
         await run.pilot.press("enter")
         await run.until(lambda: any("There is no missing.png" in one.message for one in run.app._notifications))
         assert run.app.workbench.composer.draft == "This: @missing.png"
-        assert run.app.session().question is not None and len(server.requests) == 1
+        assert run.app.require_session().question is not None and len(server.requests) == 1
 
 
 @pytest.mark.layer

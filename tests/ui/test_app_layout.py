@@ -144,7 +144,7 @@ async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: Wi
         await run.pilot.press("y")
         await run.see("P1 written")
         server.say("Good.")
-        await run.app.session().send("And now?")
+        await run.app.require_session().send("And now?")
         await run.settled()
         run.app.workbench.set_focus(run.app.workbench.composer.editor)
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")

@@ -91,4 +91,4 @@ async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: 
         await run.screen("GatePolicyScreen")
         await run.pilot.press("escape")
         await click(run, "test-model", last=True)
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")

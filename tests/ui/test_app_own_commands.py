@@ -148,7 +148,7 @@ async def test_a_command_answers_no_question(tmp_path: Path, user: Path, workspa
         await run.see("Which one?")
         await run.command("git:review x")
         await run.see("answer it first")
-        assert run.app.session().question is not None and len(server.requests) == 1
+        assert run.app.require_session().question is not None and len(server.requests) == 1
 
 
 async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server: WireServer) -> None:

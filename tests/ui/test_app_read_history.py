@@ -17,7 +17,7 @@ async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(
         await run.review()
         await run.see("Edits the file without having read it.")
         await run.pilot.press("B")
-        await run.screen("ReadsScreen")
+        await run.screen("ModelReadsScreen")
         await run.see("You asked: change it", "greet.py: not read")
 
 
@@ -27,7 +27,7 @@ async def test_a_file_that_was_read_has_no_mark_and_its_version_by_a_key(tmp_pat
         await stage(run, server)
         await run.review()
         await run.pilot.press("B")
-        await run.screen("ReadsScreen")
+        await run.screen("ModelReadsScreen")
         await run.see("greet.py: 2 lines at version ")
         await run.pilot.press("escape")
         await run.review()

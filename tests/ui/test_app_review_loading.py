@@ -69,7 +69,7 @@ async def test_a_proposal_staged_behind_a_dialog_can_be_decided(tmp_path: Path, 
         await run.screen("SettingsScreen")
         server.call(*edit())
         server.say("Have a look.")
-        await run.app.session().send("change it")
+        await run.app.require_session().send("change it")
         await run.until(lambda: run.proposals, "the proposal")
         await run.until(lambda: run.reviewed, "the review")
         await run.pilot.press("escape")

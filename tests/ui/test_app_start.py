@@ -114,9 +114,9 @@ async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: P
         await run.see("test-model")
         assert isinstance(run.app, Counting)
         before = run.app.drawn
-        run.app.controllers.preferences.apply_changes(model="test-model")
+        run.app.controllers.preferences.apply_for_this_run(model="test-model")
         assert run.app.drawn == before
-        run.app.controllers.preferences.apply_changes(model="another")
+        run.app.controllers.preferences.apply_for_this_run(model="another")
         assert run.app.drawn == before + 1
         await run.see("another")
 
@@ -288,7 +288,7 @@ async def test_messages_sent_during_the_start_arrive_once_in_order(tmp_path: Pat
 
         def arrived() -> str:
             return "".join(
-                event.text for event in run.app.session().log.events if isinstance(event, UserMessage)
+                event.text for event in run.app.require_session().log.events if isinstance(event, UserMessage)
             ).partition("message 2")[2]
 
         wanted = "".join(f"m{number}," for number in range(sent))

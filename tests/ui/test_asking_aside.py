@@ -22,7 +22,7 @@ from widgets.review import review_messages
 
 
 def answers(run: Running) -> list[SideAnswer]:
-    return [event for event in run.app.session().log.events if isinstance(event, SideAnswer)]
+    return [event for event in run.app.require_session().log.events if isinstance(event, SideAnswer)]
 
 
 async def ask(run: Running, server: WireServer, text: str, *steps: object) -> None:
@@ -42,7 +42,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
         return stream(chunk("Aside so far" if asked_aside(request) else "Turn so far"), STALL)
 
     server.model(model)  # type: ignore[arg-type]
-    await run.app.session().send("Tell me a story")
+    await run.app.require_session().send("Tell me a story")
     await run.see("Turn so far")
     await ask(run, server, "why?")
 
@@ -73,7 +73,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         await run.pilot.press("enter")
         await run.see("● Nothing calls it.")
         server.say("I see.")
-        await run.app.session().send("Go on")
+        await run.app.require_session().send("Go on")
         await run.until(lambda: run.app.workbench.chat.transcript.entries[-2].copy_text == "I see.")
         assert not any("calls yYnN" in text for _, text in server.last.said)
 
@@ -84,19 +84,19 @@ async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, serve
         await run.see("Aside so far", "Esc stops the answer", "Stop")
         await run.pilot.press("escape")
         await run.see("⊘ interrupted", "decides nothing")
-        assert run.app.session().is_busy and run.app.workbench.review.asking.is_open
+        assert run.app.require_session().is_busy and run.app.workbench.review.asking.is_open
         assert [answer.state for answer in answers(run)] == ["interrupted"]
         await run.pilot.press("escape")
         await run.until(lambda: not run.app.workbench.review.asking.is_open)
-        assert run.app.session().is_busy and not [
-            e for e in run.app.session().log.events if isinstance(e, MessageQueued)
+        assert run.app.require_session().is_busy and not [
+            e for e in run.app.require_session().log.events if isinstance(e, MessageQueued)
         ]
         await run.pilot.press("q")
         await run.write("why then?")
         await run.pilot.press("enter")
         await run.until(lambda: len(of_role(server.last, "user")) > 2 and asked_aside(server.last))
         await run.see("Esc stops the answer")
-        run.app.session().interrupt()
+        run.app.require_session().interrupt()
         await run.settled()
         assert run.app.workbench.review.asking.threads.exchanges_about("P1")[-1].answer is None, (
             "the question is still out"
@@ -113,7 +113,7 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.pilot.press("escape")
         review = run.app.workbench.review
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().is_busy and review.asking.threads.awaited_question(
+        assert run.app.require_session().is_busy and review.asking.threads.awaited_question(
             review.asking.threads.exchanges_about("P1")[0].question.place
         )
         assert "Esc Close" not in run.text and run.app.focused is review.view
@@ -121,10 +121,10 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.see("▌ why?", "Aside so far")
         await run.pilot.press("escape", "escape")
         await run.until(lambda: not review.asking.is_open)
-        assert run.app.session().is_busy
+        assert run.app.require_session().is_busy
         await run.pilot.press("escape")
         await run.settled()
-        assert not run.app.session().is_busy
+        assert not run.app.require_session().is_busy
 
 
 async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
@@ -179,7 +179,7 @@ async def test_a_question_is_opened_beside_its_hunk(
         await run.see("● They are shorter.")
     async with running(tmp_path, server, size=size) as run:
         await run.command("search shorter")
-        await run.screen("SearchScreen")
+        await run.screen("SessionSearchScreen")
         await run.see("1 place", "the model, aside")
         before = len(server.requests)
         await run.pilot.press("enter")
@@ -228,7 +228,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.see("choose a model first", "what for?")
         assert run.app.workbench.review.asking.is_writing
         assert run.app.controllers.review is not None
-        after_decision = run.app.controllers.review.decisions.after_decision
+        after_decision = run.app.controllers.review.actions.after_decision
         assert after_decision.delivery_sentence(run.proposals) == (
             " There is no model that could read your words; they are in the log."
         )

@@ -31,8 +31,8 @@ async def test_what_is_queued_can_be_taken_back_while_the_model_works(tmp_path: 
         await run.until(lambda: not composer.is_empty, "the messages")
         assert composer.editor.text == "see [pasted 340 lines]\n\nand another thing"
         assert composer.draft == f"see {BIG}\n\nand another thing"
-        assert run.app.session().is_busy, "the model works on"
-        assert run.app.session().queue == ()
+        assert run.app.require_session().is_busy, "the model works on"
+        assert run.app.require_session().queue == ()
         await run.pilot.press("escape")
         await run.settled()
         assert len(server.requests) == 1
@@ -50,15 +50,15 @@ async def test_what_is_queued_outlives_the_session_being_closed(tmp_path: Path, 
         await run.see("queued")
         if way == "another session":
             await run.command("new")
-            await run.screen("AskScreen")
+            await run.screen("ConfirmScreen")
             await run.pilot.press("y")
-            await run.until(lambda: not run.app.session().log.events, "the new session")
+            await run.until(lambda: not run.app.require_session().log.events, "the new session")
             assert run.app.workbench.composer.is_empty
             await run.command("resume")
             await run.see("Well", "and another thing")
             assert run.app.workbench.composer.draft == "and another thing"
             # Now it is in the draft, which is kept: it is not to come back twice.
-            await run.until(lambda: run.app.session().log.events[-1].type == "queue_taken", "the record")
+            await run.until(lambda: run.app.require_session().log.events[-1].type == "queue_taken", "the record")
     async with running(tmp_path, server, resume=True) as run:
         await run.until(lambda: not run.app.workbench.composer.is_empty, "the message")
         assert run.app.workbench.composer.draft == "and another thing"
@@ -80,7 +80,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             await second.pilot.press("f4")
             await second.until(lambda: second.app.controllers.review is not None, "the review")
             assert second.app.controllers.review is not None
-            after_decision = second.app.controllers.review.decisions.after_decision
+            after_decision = second.app.controllers.review.actions.after_decision
             goes_on = await after_decision.continue_if_wanted(proposal("P1", retry_change()), asked=True)
             assert goes_on == " Let the model go on in the window that has this session open."
             await second.pilot.press("f2")
@@ -89,7 +89,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             second.app.clear_notifications()
             await second.command("fork")
             await second.see("This is a copy")
-            assert not second.app.session().is_follower
+            assert not second.app.require_session().is_follower
 
 
 async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:
@@ -98,17 +98,17 @@ async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireS
         await run.write("hello")
         await run.pilot.press("enter")
         await run.see("Well")
-        session = run.app.session()
+        session = run.app.require_session()
         await run.command("fork")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("n")
         await run.screen("Workbench")
-        assert run.app.session() is session and session.is_busy, "nothing happened"
+        assert run.app.require_session() is session and session.is_busy, "nothing happened"
         await run.command("fork")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("y")
         await run.see("This is a copy")
-        assert run.app.session() is not session and not session.is_busy
+        assert run.app.require_session() is not session and not session.is_busy
 
 
 @pytest.mark.parametrize("command", ["new", "resume", "sessions"])
@@ -117,26 +117,28 @@ async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, serv
         server.say("Good day.")
         await run.say("an earlier question")
         await run.command("new")
-        await run.until(lambda: run.app.current_session and not run.app.session().log.events, "the new session")
+        await run.until(
+            lambda: run.app.current_session and not run.app.require_session().log.events, "the new session"
+        )
         server.script([stream(chunk(text="Well"), STALL)])
         await run.write("hello")
         await run.pilot.press("enter")
         await run.see("Well")
-        session = run.app.session()
+        session = run.app.require_session()
 
         async def answer(key: str) -> None:
             await run.command(command)
             if command == "sessions":
-                await run.screen("SessionScreen")
+                await run.screen("SessionPickerScreen")
                 await run.write("earlier")
                 await run.pilot.press("enter")
-            await run.screen("AskScreen")
-            assert run.app.session() is session and session.is_busy
+            await run.screen("ConfirmScreen")
+            assert run.app.require_session() is session and session.is_busy
             await run.pilot.press(key)
             await run.screen("Workbench")
 
         await answer("n")
-        assert run.app.session() is session and session.is_busy, "nothing happened"
+        assert run.app.require_session() is session and session.is_busy, "nothing happened"
         await answer("y")
         await run.until(lambda: run.app.current_session not in (None, session), "the other session")
         assert not session.is_busy
@@ -150,7 +152,7 @@ async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server:
         run.app.workbench.composer.editor.post_message(Paste(BIG))
         await run.see("[pasted 340 lines]")
         await run.write(" ok")
-        key = f"draft:{run.app.session().id}"
+        key = f"draft:{run.app.require_session().id}"
         await run.until(lambda: ' ok"' in (run.runtime.sessions.setting(key) or ""), "the draft in the store")
     async with running(tmp_path, server, resume=True) as run:
         await run.see("see [pasted 340 lines] ok")

@@ -53,7 +53,7 @@ async def test_a_key_is_stored_privately_and_used(tmp_path: Path, server: WireSe
         assert "Requests go to 127.0.0.1" in told(run)
         assert KEY not in run.text and KEY[:6] not in run.text
         await run.pilot.press("enter")
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         await run.see("test-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")
@@ -78,7 +78,7 @@ async def test_with_what_was_kept_the_next_run_asks_for_nothing(tmp_path: Path, 
         await writing(run)
         await paste(run, server.base_url, "address")
         await run.pilot.press("enter")
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         await run.see("test-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.current_session is not None, "the session")

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from app.proposals.values.models import ProposalState
-from app.ui.screens.dialog import AskScreen
+from app.ui.screens.dialog import ConfirmScreen
 from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
@@ -280,7 +280,7 @@ async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() 
 
     class Asking(Order):
         def action_open(self) -> None:
-            self.push_screen(AskScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
+            self.push_screen(ConfirmScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
 
     app = Asking()
     async with app.run_test() as pilot:
@@ -393,7 +393,7 @@ async def test_a_dialog_takes_no_word_for_an_answer() -> None:
 
     class Asking(Order):
         def action_open(self) -> None:
-            self.push_screen(AskScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
+            self.push_screen(ConfirmScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
 
     app = Asking()
     async with app.run_test() as pilot:

@@ -41,7 +41,7 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
         await run.command("model other")
         await run.see("From the next request on: other.")
         await run.say("two")
-        assert run.app.session().ports.model.profile.context_window == 16000
+        assert run.app.require_session().ports.model.profile.context_window == 16000
         await run.command("effort minimal")
         await run.see("minimal")
         await run.say("three")
@@ -60,7 +60,7 @@ async def test_each_model_gets_its_settings_below_effort(tmp_path: Path, server:
 async def opened(run: Running, name: str) -> None:
     """Open the settings of a model from the picker."""
     await run.command("model")
-    await run.screen("ModelScreen")
+    await run.screen("ModelPickerScreen")
     await run.see("test-model")
     run.app.screen.query_one(Input).value = name
     await run.painted()
@@ -110,7 +110,7 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
         await run.screen("Workbench")
         await run.say("one")
         assert server.last.body["reasoning_effort"] == "medium" and server.last.body["seed"] == 7
-        profile = run.app.session().ports.model.profile
+        profile = run.app.require_session().ports.model.profile
         assert (profile.context_window, profile.images_supported) == (16000, False)
         await opened(run, "test-model")
         for row in range(6):
@@ -167,7 +167,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
         await run.pilot.press("delete", "right")
         assert "not set for this model" not in run.text, "while a value is written"
         await run.pilot.press("escape", "escape")
-        await run.screen("ModelScreen")
+        await run.screen("ModelPickerScreen")
         run.app.screen.query_one(Input).value = "qwen*"
         await run.painted()
         await run.pilot.press("ctrl+e")
@@ -180,7 +180,7 @@ async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, ser
 async def test_learned_settings_and_overrides_are_shown(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text('[models.test-model]\nreasoning_effort = "high"\n')
     async with running(tmp_path, server) as run:
-        endpoint = run.app.session().ports.model.endpoint
+        endpoint = run.app.require_session().ports.model.endpoint
         store_fields(LearnedProfiles(run.runtime.sessions), endpoint, {"context_window": 7777})
         await opened(run, "test-model")
         await run.see("7777", "learned of the server")

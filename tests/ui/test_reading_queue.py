@@ -134,17 +134,17 @@ async def test_the_time_that_the_rest_takes_is_told_where_it_is_wanted(
 
 def test_a_pace_leaves_out_pauses_and_is_known_only_after_some_lines() -> None:
     pace = ReadingPace()
-    pace.note(10, 100.0)
-    pace.note(40, 130.0)
-    assert pace.minutes(60) is None
-    pace.note(50, 1000.0)
-    pace.note(70, 1020.0)
-    assert pace.minutes(60) == pytest.approx(1.0)
+    pace.record_read_lines(10, 100.0)
+    pace.record_read_lines(40, 130.0)
+    assert pace.minutes_for(60) is None
+    pace.record_read_lines(50, 1000.0)
+    pace.record_read_lines(70, 1020.0)
+    assert pace.minutes_for(60) == pytest.approx(1.0)
     again = ReadingPace()
-    again.restore(pace.stored)
-    assert again.minutes(60) == pytest.approx(1.0)
+    again.restore(pace.dumped)
+    assert again.minutes_for(60) == pytest.approx(1.0)
     again.restore("nonsense")
-    assert again.minutes(60) == pytest.approx(1.0)
+    assert again.minutes_for(60) == pytest.approx(1.0)
 
 
 async def test_f6_leads_to_a_permission_a_question_or_a_proposal(tmp_path: Path, server: WireServer) -> None:
@@ -172,11 +172,11 @@ async def test_f6_opens_the_session_whose_model_asks(tmp_path: Path, server: Wir
     async with running(tmp_path, server, size=(160, 45)) as run:
         server.call("ask_user", {"question": "Which of them?", "options": ["a", "b"]})
         await run.say("ask me")
-        first = run.app.session().id
+        first = run.app.require_session().id
         await run.command("new")
-        await run.until(lambda: run.app.session().id != first, "the new session")
+        await run.until(lambda: run.app.require_session().id != first, "the new session")
         await run.pilot.press("f6")
-        await run.until(lambda: run.app.session().id == first, "the session that asks")
+        await run.until(lambda: run.app.require_session().id == first, "the session that asks")
         await run.see("Which of them?")
 
 

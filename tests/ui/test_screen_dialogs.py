@@ -16,7 +16,7 @@ from app.llm.values.profile import Profile
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditScreen
 from app.ui.screens.report_screens import describe_diagnosis
-from app.ui.screens.sessions_screen import SessionScreen, format_age
+from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
 from app.ui.themes.first_theme import STANDARD_THEME
 from app.workspace import trust
@@ -39,18 +39,18 @@ async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, ser
             await run.app.controllers.commands.run("new")
             await run.say(question)
         await run.command("sessions")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("about the moon", "about the sea")
         await run.write("moon")
         await run.see("An answer about the moon.")
         assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
         await run.pilot.press("ctrl+d")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("n")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         assert len(run.runtime.sessions.all()) == 2
         await run.pilot.press("ctrl+d")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("y")
         await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
         assert run.runtime.sessions.all()[0].title == "about the sea"
@@ -66,11 +66,11 @@ async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServe
         server.say("An answer.")
         await run.say("a question")
         await run.command("sessions")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("a question")
         await run.pilot.press("ctrl+d")
         await run.see("this one is open")
-        assert isinstance(run.app.screen, SessionScreen)
+        assert isinstance(run.app.screen, SessionPickerScreen)
 
 
 async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path: Path, server: WireServer) -> None:
@@ -83,7 +83,7 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
             await run.told("no such table: sessions")
             await run.pilot.press("escape")
         await run.command("sessions")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("An answer.")
         with run.without("events"):
             await run.write("moon")
@@ -94,9 +94,9 @@ async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path
             with run.without(table):
                 await run.pilot.press(key)
                 if key == "ctrl+d":
-                    await run.screen("AskScreen")
+                    await run.screen("ConfirmScreen")
                     await run.pilot.press("y")
-                    await run.screen("SessionScreen")
+                    await run.screen("SessionPickerScreen")
                 await run.told(f"no such table: {table}")
         (kept,) = run.runtime.sessions.all()
         assert not kept.pinned
@@ -143,7 +143,7 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
 
 async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, server: WireServer, home: Path) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
-        session = run.app.session()
+        session = run.app.require_session()
 
         async def enter(text: str, *seen: str) -> None:
             run.app.screen.query_one("#setting-field", Input).value = text
@@ -396,7 +396,7 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
         server.call(*edit(new=repr(HOSTILE), summary=HOSTILE))
         server.say(HOSTILE)
         await run.say("change it")
-        run.runtime.sessions.rename(run.app.session().id, HOSTILE)
+        run.runtime.sessions.rename(run.app.require_session().id, HOSTILE)
         for name in ("sessions", "wire", "model", "settings", "trust", "doctor", "theme", "gate", "help"):
             run.app.action_command(name)
             await run.until(lambda: run.app.screen is not run.app.workbench, name)
@@ -472,11 +472,11 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
 async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.command("sessions")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("No session here yet")
         await run.pilot.press("ctrl+d", "ctrl+r", "ctrl+t")
         await run.painted()
-        assert isinstance(run.app.screen, SessionScreen)
+        assert isinstance(run.app.screen, SessionPickerScreen)
         await run.pilot.press("escape")
         await run.command("theme")
         await run.screen("ThemeScreen")
@@ -490,7 +490,7 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
     async with staged(tmp_path, server) as run:
         await run.review()
         assert run.app.controllers.review is not None
-        await run.app.controllers.review.decisions.edit(Edit("P1", "gone.py", 0))
+        await run.app.controllers.review.actions.edit_file(Edit("P1", "gone.py", 0))
         await run.see("gone.py has no text to edit.")
         await run.until(run.can_decide, "the picture")
         await run.pilot.press("e")
@@ -505,11 +505,11 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
             await run.told("no such table")
         assert isinstance(run.app.screen, EditScreen) and run.app.screen.has_changes, "it can be saved again"
         await run.pilot.press("escape")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("n")
         await run.screen("EditScreen")
         await run.pilot.press("escape")
-        await run.screen("AskScreen")
+        await run.screen("ConfirmScreen")
         await run.pilot.press("y")
         await run.screen("Workbench")
         assert run.proposals[0].revision == 1

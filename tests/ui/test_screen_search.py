@@ -29,7 +29,7 @@ def filled(runtime: OpenWorkspace, said: str, turns: int = 1) -> str:
 
 async def find(run: Running, words: str) -> None:
     await run.command("search")
-    await run.screen("SearchScreen")
+    await run.screen("SessionSearchScreen")
     await run.write(words)
 
 
@@ -45,7 +45,7 @@ async def test_what_was_found_is_opened_where_it_was_said(tmp_path: Path, server
         transcript = run.app.workbench.chat.transcript
         await run.until(lambda: isinstance(transcript.cursor_entry, UserEntry), "the place")
         assert transcript.cursor_entry is not None and transcript.cursor_entry.copy_text.startswith("the moon")
-        assert run.app.session().id == session and run.app.focused is transcript
+        assert run.app.require_session().id == session and run.app.focused is transcript
         await run.see("is made of cheese")
         assert "the sea" not in run.text
 
@@ -54,25 +54,25 @@ async def test_a_hit_in_the_open_session_does_not_open_it_again(tmp_path: Path, 
     async with running(tmp_path, server) as run:
         server.say("It is made of cheese.")
         await run.say("what is the moon?")
-        session = run.app.session()
+        session = run.app.require_session()
         await find(run, "cheese")
         await run.see("1 place")
         await run.pilot.press("enter")
         transcript = run.app.workbench.chat.transcript
         await run.until(lambda: isinstance(transcript.cursor_entry, AnswerEntry), "the place")
-        assert run.app.session() is session
+        assert run.app.require_session() is session
 
 
 async def test_search_takes_words_and_says_if_nothing_is_found(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
         await run.command("search moon")
-        await run.screen("SearchScreen")
+        await run.screen("SessionSearchScreen")
         await run.see("1 place")
         run.app.screen.query_one(Input).value = "sun"
         await run.see("No match.", "0 places")
         await run.pilot.press("enter")
-        assert type(run.app.screen).__name__ == "SearchScreen"
+        assert type(run.app.screen).__name__ == "SessionSearchScreen"
         run.app.screen.query_one(Input).value = ""
         await run.see("Every message, proposal, file and side question")
 
@@ -89,7 +89,7 @@ async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, s
         await run.write(" 1")
         await run.until(lambda: "could not be used" in " ".join(run.text.replace("│", " ").split()), "the reason")
         await run.pilot.press("down", "enter")
-        assert type(run.app.screen).__name__ == "SearchScreen"
+        assert type(run.app.screen).__name__ == "SessionSearchScreen"
         assert run.app.screen.query_one(SearchList).highlighted is None
         assert "No match." not in run.text
 
@@ -108,16 +108,16 @@ async def test_a_session_is_pinned_and_renamed_in_the_list(tmp_path: Path, serve
         moon = filled(run.runtime, "all about the moon")
         filled(run.runtime, "all about the sea")
         await run.command("sessions")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("all about the moon")
         await run.write("moon")
         await run.pilot.press("ctrl+t")
         await run.see("pinned")
         assert run.runtime.sessions.get(moon).pinned
         await run.pilot.press("ctrl+r")
-        await run.screen("TitleScreen")
+        await run.screen("SessionTitleScreen")
         await run.pilot.press("end", *"!", "enter")
-        await run.screen("SessionScreen")
+        await run.screen("SessionPickerScreen")
         await run.see("all about the moon!")
         assert run.runtime.sessions.get(moon).title == "all about the moon!"
 
@@ -126,6 +126,6 @@ async def test_the_open_session_is_renamed_by_command(tmp_path: Path, server: Wi
     async with running(tmp_path, server) as run:
         await run.command("rename Lunar matters")
         await run.see("Renamed.")
-        assert run.runtime.sessions.get(run.app.session().id).title == "Lunar matters"
+        assert run.runtime.sessions.get(run.app.require_session().id).title == "Lunar matters"
         await run.command("rename")
         await run.see("/rename TITLE")

@@ -49,10 +49,10 @@ async def test_enter_sends_and_escape_interrupts(tmp_path: Path, server: WireSer
         await run.write("typed at once")
         assert run.app.workbench.composer.draft == "typed at once", "the next message begins in insert mode"
         await run.pilot.press("escape")
-        assert run.app.session().is_busy, "from insert to normal mode"
+        assert run.app.require_session().is_busy, "from insert to normal mode"
         await run.pilot.press("escape")
         await run.settled()
-        assert run.app.session().log.events[-1].type == "turn_ended"
+        assert run.app.require_session().log.events[-1].type == "turn_ended"
 
 
 async def test_lists_history_and_pastes_keep_their_keys(tmp_path: Path, server: WireServer) -> None:

@@ -208,8 +208,8 @@ def test_a_name_is_one_word() -> None:
 
 
 def test_a_file_may_have_spaces_in_quotes(tmp_path: Path) -> None:
-    assert slash_commands.parse_file('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
-    assert slash_commands.parse_file("", tmp_path) is None
+    assert slash_commands.parse_file_path('"my notes.md"', tmp_path) == tmp_path / "my notes.md"
+    assert slash_commands.parse_file_path("", tmp_path) is None
     for wrong in ("two files", '"open'):
         with pytest.raises(BadArgument):
-            slash_commands.parse_file(wrong, tmp_path)
+            slash_commands.parse_file_path(wrong, tmp_path)

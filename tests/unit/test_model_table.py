@@ -12,7 +12,7 @@ from app.llm.capabilities.model_list import ListedModel, find_price
 from app.runtime.model_connection import NotConnected, connect_model, make_endpoint
 from app.runtime.open_workspace import open_workspace
 from app.sandbox.environment import command_environment, remove_own_keys
-from app.ui.screens.model_settings_screen import ModelSetting, current_values
+from app.ui.screens.model_settings_screen import ModelSetting, current_model_settings
 
 USERS = """
 reasoning_effort = "low"
@@ -152,12 +152,12 @@ def test_an_unreadable_file_sets_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     file.write_text("[models.m]\ncontext_window = 5000\n")
     settings = runtime.reload().settings
     window = ("context_window",)
-    assert current_values(runtime, settings, ListedModel("m"))[window] == ModelSetting(
+    assert current_model_settings(runtime, settings, ListedModel("m"))[window] == ModelSetting(
         5000, "yours, for this model", 5000
     )
     file.write_text("[models.m")
-    found = current_values(runtime, settings, ListedModel("m"))[window]
-    assert (found.value, found.own) == (5000, None)
+    found = current_model_settings(runtime, settings, ListedModel("m"))[window]
+    assert (found.value, found.own_value) == (5000, None)
     runtime.close()
 
 

@@ -2,7 +2,7 @@
 
 from app.proposals.values.models import FileOperation
 from app.runtime.review_report import DeniedPartText, ReviewReport
-from app.ui.review_page import render_html
+from app.ui.review_page import render_report_html
 from tests.ui.sample_diffs import file_diff, proposal
 
 
@@ -12,7 +12,7 @@ def test_a_file_without_lines_is_named_and_what_it_is_is_said() -> None:
         file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE),
         file_diff("a.py", "one\n", "two\n"),
     ]
-    page = render_html(
+    page = render_report_html(
         ReviewReport(proposal("P1", diffs), diffs, "", (), denied_parts=(DeniedPartText("b.py", ("b",), ("b",)),))
     )
     binary, mode, edited = page.split("<article>")[1:]

@@ -323,7 +323,7 @@ async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_
         for update in inbox.take_updates():
             shown.append(update)
             if update == SessionFailed("first"):
-                tasks.add(asyncio.ensure_future(inbox.pause_during(do)()))
+                tasks.add(asyncio.ensure_future(inbox.wrap_with_pause(do)()))
         return True
 
     inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))

@@ -15,10 +15,15 @@ from textual.color import BLACK, Color
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES
 
-from app.ui.terminal.attention import Attention, attention_sequence, desktop_notification, make_key_events
+from app.ui.terminal.attention import (
+    TerminalNotifier,
+    attention_sequence,
+    desktop_notification_sequence,
+    make_key_events,
+)
 from app.ui.terminal.fitted_app import (
-    FittedApp,
     PaletteFilter,
+    TerminalApp,
     UnsafeTextFilter,
     add_tints,
     divide_strip,
@@ -30,7 +35,7 @@ from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
-THEMES = [theme.as_theme() for theme in load_themes((OWN_THEMES_FOLDER,)).themes]
+THEMES = [theme.to_textual_theme() for theme in load_themes((OWN_THEMES_FOLDER,)).themes]
 PARTS = st.integers(0, 255)
 THEME = pytest.mark.parametrize("theme", THEMES, ids=[theme.name for theme in THEMES])
 
@@ -120,7 +125,7 @@ def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
 
 def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Strip, "divide_strip", original_strip_divide)
-    FittedApp(own_theme(STANDARD_THEME))
+    TerminalApp(own_theme(STANDARD_THEME))
     gc.collect()
     gc.disable()
     try:
@@ -147,13 +152,13 @@ class Driver:
 
 
 @pytest.fixture
-def attention() -> tuple[Attention, Any]:
+def attention() -> tuple[TerminalNotifier, Any]:
     return attention_on("dumb")
 
 
-def attention_on(terminal: str) -> tuple[Attention, Any]:
+def attention_on(terminal: str) -> tuple[TerminalNotifier, Any]:
     """Attention on a terminal of this kind, with its driver in application mode."""
-    made = Attention({"TERM": terminal})
+    made = TerminalNotifier({"TERM": terminal})
     driver: Any = made.wrap_driver(Driver)()  # type: ignore[arg-type, call-arg]
     driver.start_application_mode()
     return made, driver
@@ -179,21 +184,21 @@ def test_a_terminal_that_would_print_a_title_gets_none(terminal: str) -> None:
     assert driver.written == []
 
 
-def test_a_bell_rings_and_off_is_silent(attention: tuple[Attention, Any]) -> None:
+def test_a_bell_rings_and_off_is_silent(attention: tuple[TerminalNotifier, Any]) -> None:
     made, driver = attention
-    made.call("off", "text")
+    made.notify("off", "text")
     assert driver.written == []
-    made.call("bell", "text")
+    made.notify("bell", "text")
     assert driver.written == ["\a"]
 
 
-def test_nothing_is_written_while_another_program_has_the_terminal(attention: tuple[Attention, Any]) -> None:
+def test_nothing_is_written_while_another_program_has_the_terminal(attention: tuple[TerminalNotifier, Any]) -> None:
     made, driver = attention
     made.paused = True
-    made.call("bell", "text")
+    made.notify("bell", "text")
     made.paused = False
     driver.stop_application_mode()
-    made.call("bell", "text")
+    made.notify("bell", "text")
     assert driver.written == []
 
 
@@ -201,7 +206,7 @@ def test_nothing_is_written_while_another_program_has_the_terminal(attention: tu
     "text", ["plain", "a\x1b\\b", "a\x07b", "a;b;c", "a\x9cb", "line\nbreak", "\x1b]52;c;aGk=\x07"]
 )
 def test_no_text_ends_a_notification_early(text: str) -> None:
-    sent = desktop_notification("signoff", text)
+    sent = desktop_notification_sequence("signoff", text)
     parts = re.fullmatch(
         r"\x1b\]9;([^\x00-\x1f\x7f-\x9f]*)\x1b\\\x1b\]777;notify;([^;\x00-\x1f\x7f-\x9f]*);([^;\x00-\x1f\x7f-\x9f]*)\x1b\\",
         sent,
@@ -218,7 +223,7 @@ def test_tmux_gets_a_bell_and_what_it_may_pass_through() -> None:
     sent = attention_sequence("desktop", "text", {"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,1,0"})
     wrapped = re.fullmatch("\a\x1bPtmux;((?:[^\x1b]|\x1b\x1b)*)\x1b\\\\", sent)
     assert wrapped is not None
-    assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification("signoff", "text")
+    assert wrapped[1].replace("\x1b\x1b", "\x1b") == desktop_notification_sequence("signoff", "text")
 
 
 def test_each_letter_is_its_key_and_what_a_key_without_a_letter_sends_is_none() -> None:

@@ -41,7 +41,7 @@ LARGE = 3.0
 
 def colours_of(theme: ThemeFile) -> dict[str, str]:
     """Every variable of a theme, as a style sheet sees it."""
-    made = theme.as_theme()
+    made = theme.to_textual_theme()
     return {**made.to_color_system().generate(), **make_diff_variable_defaults(made), **made.variables}
 
 

@@ -86,7 +86,7 @@ class Review(Column):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close_thread", "Close"),
         *make_bindings("review"),
-        *make_bindings("diff", through="in_diff"),
+        *make_bindings("diff", delegate="in_diff"),
     ]
 
     DEFAULT_CSS: ClassVar[str] = """

@@ -59,15 +59,15 @@ class AppContext(NamedTuple):
     run: RunWork
     notify: Notify
     push_screen: PushScreen
-    leave: CloseApp
+    close_app: CloseApp
 
 
-def open_link(app: App[object], href: str, tell: Notify) -> None:
+def open_link(app: App[object], href: str, notify: Notify) -> None:
     """Open a web address; nothing else is ever opened."""
     if href.startswith(("https://", "http://")):
         app.open_url(href)
     else:
-        tell(f"Not opened, since it is no web address: {href}", problem=True)
+        notify(f"Not opened, since it is no web address: {href}", problem=True)
 
 
 _LARGEST_LOG = 2**20

@@ -33,8 +33,8 @@ class UpdateBuffer:
         tell: Says that there is something to take, and returns whether it will be heard.
     """
 
-    def __init__(self, tell: Callable[[], bool]) -> None:
-        self._tell = tell
+    def __init__(self, wake_reader: Callable[[], bool]) -> None:
+        self._tell = wake_reader
         self._told = False
         self._held = False
         self._idle = asyncio.Event()
@@ -61,8 +61,8 @@ class UpdateBuffer:
         if not self._held:
             self._go_on()
 
-    def pause_during(self, meanwhile: Job) -> Job:
-        """Return no more updates before `meanwhile` is done: later ones build on it.
+    def wrap_with_pause(self, job: Job) -> Job:
+        """Return no more updates before `job` is done: later ones build on it.
 
         The app does not wait for it in its message queue, where keys would wait, too. Returns the job to start.
         """
@@ -70,7 +70,7 @@ class UpdateBuffer:
 
         async def do() -> None:
             try:
-                await meanwhile()
+                await job()
             finally:
                 self._held = False
                 self._go_on()
@@ -97,7 +97,7 @@ class UpdateBuffer:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftSession:
+class ClosedSession:
     """A session that the user has left."""
 
     id: str
@@ -105,7 +105,7 @@ class LeftSession:
     """How many proposals wait."""
     is_latest: bool = True
 
-    def check_if_latest(self, sessions: "SessionStore") -> "LeftSession":
+    def with_latest_flag(self, sessions: "SessionStore") -> "ClosedSession":
         """Return the session with whether it is the latest in the store. Blocks on the disk."""
         from app.storage.storage_errors import StorageError
 
@@ -128,9 +128,9 @@ class CurrentSession:
         self._open_session: OpenSession | None = None
         self._choose: Callable[[], Awaitable[None]] | None = None
 
-    def attach(self, open_session: "OpenSession", choose: Callable[[], Awaitable[None]]) -> None:
+    def attach(self, open_session: "OpenSession", choose_model: Callable[[], Awaitable[None]]) -> None:
         """Attach the workspace with its session, and a function that lets the user choose a missing model."""
-        self._open_session, self._choose = open_session, choose
+        self._open_session, self._choose = open_session, choose_model
         self.ready.set()
 
     @property
@@ -144,7 +144,7 @@ class CurrentSession:
         """The open session, if there is one."""
         return self._open_session.session if self._open_session is not None else None
 
-    def get(self) -> "Session":
+    def require_session(self) -> "Session":
         """The open session; raises NotConnected."""
         if (session := self.current) is None:
             from app.runtime.model_connection import NotConnected
@@ -162,4 +162,4 @@ class CurrentSession:
         await self.wait_until_open()
         if self.current is None and self._choose is not None:
             await self._choose()
-        return self.get()
+        return self.require_session()

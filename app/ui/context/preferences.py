@@ -41,11 +41,11 @@ class Preferences:
     """
 
     def __init__(
-        self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", follow: "Callable[[Settings], None]"
+        self, app: App[Any], runtime: "OpenWorkspace", settings: "Settings", on_change: "Callable[[Settings], None]"
     ) -> None:
         self._app = app
         self._runtime = runtime
-        self._follow = follow
+        self._follow = on_change
         self.settings = settings
 
     @property
@@ -53,7 +53,7 @@ class Preferences:
         """Return the names of the themes that can be chosen."""
         return sorted(self._app.available_themes)
 
-    def load_themes(self) -> list[str]:
+    def register_themes(self) -> list[str]:
         """Register all themes. Return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme
         for path in OWN_THEMES_FOLDER.glob("*.toml"):
@@ -65,7 +65,7 @@ class Preferences:
 
             loaded = load_themes((self._runtime.dirs.themes,))
             for theme in loaded.themes:
-                app.register_theme(theme.as_theme())
+                app.register_theme(theme.to_textual_theme())
             problems += loaded.problems
         if self.settings.theme not in app.available_themes:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
@@ -76,7 +76,7 @@ class Preferences:
             app.refresh_css(animate=False)
         return problems
 
-    def load_keymap(self) -> list[str]:
+    def apply_keymap(self) -> list[str]:
         """Put the user's keys into force. Return why they cannot be used, if so."""
         from app.keys.keymap import KeymapError, user_added_bindings, validate_keymap
 
@@ -99,12 +99,12 @@ class Preferences:
         """Store the share; raises StorageError."""
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
-    def apply_changes(self, **changes: Any) -> None:
+    def apply_for_this_run(self, **changes: Any) -> None:
         """Apply settings in this run only; nothing is redrawn if they are already in force."""
         changed = self.settings.model_copy(update=changes)
         if changed != self.settings:
             self.settings = changed
-            self.apply()
+            self.apply_to_app()
 
     def save(self, **changes: Any) -> None:
         """Write settings to the user's configuration, secrets as text; None takes one out. Raises ConfigError."""
@@ -139,16 +139,16 @@ class Preferences:
         set_nested(tables, (name, *path), value)
         models = validate_value("models", tables)
         save_settings(self._runtime.dirs.config_file, {("models", name, *path): value})
-        self.apply_changes(models=models)
+        self.apply_for_this_run(models=models)
 
     async def reload(self) -> bool:
         """Read all configuration again; return whether the endpoint has changed. Raises ConfigError."""
         configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
-        self.apply()
+        self.apply_to_app()
         return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT)
 
-    def apply(self) -> None:
+    def apply_to_app(self) -> None:
         """Bring theme, panes and session in line with the settings."""
         if self.settings.theme in self._app.available_themes:
             self._app.theme = fitting_theme(self.settings.theme, self._app.console.color_system)

@@ -42,11 +42,11 @@ def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
     return chosen
 
 
-def parse_switch(command: str, argument: str, now: bool) -> bool:
+def parse_switch(command: str, argument: str, current: bool) -> bool:
     """Return on or off; no argument toggles."""
     chosen = parse_word(command, argument).lower()
     if not chosen:
-        return not now
+        return not current
     if chosen in _ON:
         return True
     if chosen in _OFF:
@@ -71,15 +71,15 @@ def parse_gate(argument: str) -> tuple[str, int | None] | None:
     raise BadArgument(f"/gate takes every-edit, or chain and a number of steps, not {argument!r}.")
 
 
-def parse_file(argument: str, folder: Path) -> Path | None:
+def parse_file_path(argument: str, folder: Path) -> Path | None:
     """Return a file to write, from `folder` unless it is absolute; None without an argument."""
-    names = split_words(argument)
+    names = split_shell_words(argument)
     if len(names) > 1:
         raise BadArgument("Give one file; put quotes around a name with spaces.")
     return folder / Path(names[0]).expanduser() if names else None
 
 
-def split_words(argument: str) -> list[str]:
+def split_shell_words(argument: str) -> list[str]:
     """Return the words as a shell would read them, for names with spaces."""
     import shlex
 

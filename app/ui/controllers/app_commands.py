@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionRecord
     from app.ui.context.current_session import CurrentSession
     from app.ui.context.preferences import Preferences
-    from app.ui.controllers.connector import Connector
+    from app.ui.controllers.connector import ModelConnector
     from widgets.chat.composer import Composer
 
 
@@ -43,25 +43,31 @@ class KeymapHolder(Protocol):
 
 
 def palette_commands(
-    perform: Callable[[Action], None], own: "Iterable[CustomCommand]", call: Callable[[str], None]
+    perform: Callable[[Action], None], custom_commands: "Iterable[CustomCommand]", run_custom: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
     """Yield all actions except cursor movements and decisions, which Enter never makes; then the user's own commands.
 
     Args:
         perform: does an action.
-        own: the user's own commands.
-        call: calls one by its name.
+        custom_commands: the user's own commands.
+        run_custom: calls one by its name.
     """
     for action in _actions():
         yield SystemCommand(_name(action), action.help, partial(perform, action))
-    for command in own:
+    for command in custom_commands:
         # What stands below a name is taken for markup.
-        yield SystemCommand(f"/{command.name}", command.summary.replace("[", "\\["), partial(call, command.name))
+        yield SystemCommand(
+            f"/{command.name}", command.summary.replace("[", "\\["), partial(run_custom, command.name)
+        )
 
 
 def _actions() -> Iterator[Action]:
     for action in actions_in_scope("app", "review", "diff"):
-        if action.id not in ("app.palette", "app.keys") and action.id not in DECISION_ACTION_IDS and not action.moves:
+        if (
+            action.id not in ("app.palette", "app.keys")
+            and action.id not in DECISION_ACTION_IDS
+            and not action.is_movement
+        ):
             yield action
 
 
@@ -148,7 +154,7 @@ class CustomCommands:
             raise BadArgument("A question waits for your answer; answer it first.")
         await self._send(message.text, message.command, find_mentions(message.text))
         if message.notice:
-            await self._session.get().notify_user(Notice(text=message.notice))
+            await self._session.require_session().notify_user(Notice(text=message.notice))
 
 
 Handler = Callable[[str], Awaitable[None]]
@@ -188,7 +194,7 @@ class CommandRunner:
         runtime: "OpenWorkspace",
         session: "CurrentSession",
         preferences: "Preferences",
-        connector: "Connector",
+        connector: "ModelConnector",
         app_context: AppContext,
         chat: ChatNavigation,
         own: "CustomCommands",
@@ -256,7 +262,7 @@ class CommandRunner:
     # Around the app
 
     async def _quit(self, _: str) -> None:
-        await self._app_context.leave()
+        await self._app_context.close_app()
 
     async def _help(self, _: str) -> None:
         from app.ui.screens.help_screen import HelpScreen
@@ -265,7 +271,7 @@ class CommandRunner:
 
     async def _interventions(self, _: str) -> None:
         shown = not self._preferences.settings.show_interventions
-        self._preferences.apply_changes(show_interventions=shown)
+        self._preferences.apply_for_this_run(show_interventions=shown)
         self._app_context.notify(
             "signoff's words to the model are shown." if shown else "signoff's words are hidden."
         )
@@ -279,14 +285,14 @@ class CommandRunner:
         )
 
     async def _trust(self, _: str) -> None:
-        from app.ui.screens.trust_screen import TrustScreen, read_trust_subject
+        from app.ui.screens.trust_screen import TrustScreen, read_trust_request
 
-        found = await asyncio.to_thread(read_trust_subject, self._runtime)
+        found = await asyncio.to_thread(read_trust_request, self._runtime)
         if not await self._app_context.push_screen(TrustScreen(found)):
             return
         await self.own.refresh()
         if await self._preferences.reload():
-            await self._connector.switch_to(self._preferences.settings)
+            await self._connector.switch_model(self._preferences.settings)
         await self._session.open_session.mcp.refresh(self._preferences.settings)
 
     async def _mcp(self, _: str) -> None:
@@ -304,7 +310,7 @@ class CommandRunner:
         elif name not in self._preferences.theme_names:
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
-            self._preferences.apply_changes(theme=name)
+            self._preferences.apply_for_this_run(theme=name)
             self._preferences.save(theme=name)
 
     async def _layout(self, argument: str) -> None:
@@ -312,17 +318,17 @@ class CommandRunner:
         if not layout:
             turns = {"auto": "unified", "unified": "split", "split": "auto"}
             layout = turns[self._preferences.settings.layout]
-        self._preferences.apply_changes(layout=layout)
+        self._preferences.apply_for_this_run(layout=layout)
         self._app_context.notify(f"Diff layout: {layout}.")
 
     async def _wrap(self, argument: str) -> None:
         wrap = slash_commands.parse_switch("wrap", argument, self._preferences.settings.wrap)
-        self._preferences.apply_changes(wrap=wrap)
+        self._preferences.apply_for_this_run(wrap=wrap)
         self._app_context.notify("Long lines in the diff wrap." if wrap else "Long lines in the diff scroll.")
 
     async def _vim(self, argument: str) -> None:
         vim = slash_commands.parse_switch("vim", argument, self._preferences.settings.vim)
-        self._preferences.apply_changes(vim=vim)
+        self._preferences.apply_for_this_run(vim=vim)
         self._preferences.save(vim=vim)
         self._app_context.notify("Vim's keys: Escape goes to normal mode." if vim else "Vim's keys are off.")
 
@@ -333,19 +339,19 @@ class CommandRunner:
             await self._chat.open_session(None)
 
     async def _sessions(self, _: str) -> None:
-        from app.ui.screens.sessions_screen import SessionScreen
+        from app.ui.screens.sessions_screen import SessionPickerScreen
 
         session = self._session.current
         picked = await self._app_context.push_screen(
-            SessionScreen(self._runtime.sessions, session.id if session else "")
+            SessionPickerScreen(self._runtime.sessions, session.id if session else "")
         )
         if picked is not None and await self._may_leave(picked.id):
             await self._chat.open_session(picked)
 
     async def _search(self, argument: str) -> None:
-        from app.ui.screens.sessions_screen import SearchScreen
+        from app.ui.screens.sessions_screen import SessionSearchScreen
 
-        found = await self._app_context.push_screen(SearchScreen(self._runtime.session_search, argument))
+        found = await self._app_context.push_screen(SessionSearchScreen(self._runtime.session_search, argument))
         if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
             await self._chat.go_to_event(found.session, found.event)
 
@@ -366,7 +372,7 @@ class CommandRunner:
     async def _rename(self, argument: str) -> None:
         if not argument:
             raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['rename'])}.")
-        await asyncio.to_thread(self._runtime.sessions.rename, self._session.get().id, argument)
+        await asyncio.to_thread(self._runtime.sessions.rename, self._session.require_session().id, argument)
         self._app_context.notify("Renamed.")
 
     def _is_open(self, session_id: str) -> bool:
@@ -391,7 +397,7 @@ class CommandRunner:
         return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
 
     async def _fork(self, _: str) -> None:
-        session = self._session.get()
+        session = self._session.require_session()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
         if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
@@ -405,16 +411,16 @@ class CommandRunner:
         session = self._session.current
         if session is None or not session.is_busy:
             return True
-        from app.ui.screens.dialog import AskScreen
+        from app.ui.screens.dialog import ConfirmScreen
 
         question = f"The model is at work. {comes}, and the model is stopped."
-        ask: AskScreen = AskScreen(heading, question, f"stop and {heading.lower()}", "let it work")
+        ask: ConfirmScreen = ConfirmScreen(heading, question, f"stop and {heading.lower()}", "let it work")
         return await self._app_context.push_screen(ask) is True
 
     async def _export(self, argument: str) -> None:
-        session, runtime = self._session.get(), self._runtime
+        session, runtime = self._session.require_session(), self._runtime
         folder = runtime.workspace.root
-        target = slash_commands.parse_file(argument, folder) or folder / f"signoff-{session.id}.md"
+        target = slash_commands.parse_file_path(argument, folder) or folder / f"signoff-{session.id}.md"
         target = await asyncio.to_thread(_free_name, target) if not argument else target
         if await asyncio.to_thread(target.exists):
             raise BadArgument(f"{target} exists already; name another file.")
@@ -443,7 +449,7 @@ class CommandRunner:
             self._app_context.notify("The model keeps no to-do list now, or all of it is done.")
 
     async def _continue(self, _: str) -> None:
-        session = self._session.get()
+        session = self._session.require_session()
         if session.is_busy and session.phase is not Phase.RETRYING:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
@@ -464,7 +470,7 @@ class CommandRunner:
             now = settings.with_model_tables.reasoning_effort
             self._app_context.notify(f"Reasoning effort: {now}. {slash_commands.usage_line(COMMANDS['effort'])}")
             return
-        await self._connector.switch_to(settings.with_effort(effort))
+        await self._connector.switch_model(settings.with_effort(effort))
         if effort == "off":
             self._app_context.notify("From the next request on the server chooses how much the model reasons.")
         elif self._session.open_session.effort == "off":
@@ -485,7 +491,7 @@ class CommandRunner:
             if wanted is None:
                 return
         kind, steps = wanted
-        self._preferences.apply_changes(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
+        self._preferences.apply_for_this_run(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
         count = self._preferences.settings.chain_steps
         self._app_context.notify(
             "The gate closes after every staged edit."
@@ -495,7 +501,7 @@ class CommandRunner:
 
     async def _plan(self, argument: str) -> None:
         on = slash_commands.parse_switch("plan", argument, self._preferences.settings.plan)
-        self._preferences.apply_changes(plan=on)
+        self._preferences.apply_for_this_run(plan=on)
         self._app_context.notify(
             "Plan mode: the model may look and run commands, and can change nothing."
             if on
@@ -503,7 +509,7 @@ class CommandRunner:
         )
 
     async def _compact(self, _: str) -> None:
-        session = self._session.get()
+        session = self._session.require_session()
         if session.is_busy:
             raise BadArgument("The model is at work; compact when control is back.")
         if not session.log.events:
@@ -513,7 +519,7 @@ class CommandRunner:
     async def _worktree(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_worktree
 
-        paths = slash_commands.split_words(argument)
+        paths = slash_commands.split_shell_words(argument)
         everything = "--all" in paths
         paths = [path for path in paths if path != "--all"]
         staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
@@ -522,7 +528,7 @@ class CommandRunner:
     async def _from(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_commits
 
-        words = slash_commands.split_words(argument)
+        words = slash_commands.split_shell_words(argument)
         everything = "--all" in words
         words = [word for word in words if word != "--all"]
         if len(words) not in (1, 2):
@@ -548,7 +554,7 @@ class CommandRunner:
         named = "" if self._session.demo else describe_model_origin(self._runtime, settings)
         endpoint = make_endpoint(settings, self._runtime.setting_origin, named)
         if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
-            await self._connector.switch_to(self._preferences.settings)
+            await self._connector.switch_model(self._preferences.settings)
 
     async def _verify(self, _: str) -> None:
         from app.runtime.git_proposals import stage_worktree
@@ -567,13 +573,13 @@ class CommandRunner:
         await self._app_context.push_screen(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.wire_screen import WireScreen, moves_of_last_turn
+        from app.ui.screens.wire_screen import WireScreen, ladder_moves_of_last_turn
 
-        session = self._session.get()
+        session = self._session.require_session()
         request = session.requests.last_sent
         if request is None:
             raise BadArgument("No request has gone out since this session was opened.")
-        await self._app_context.push_screen(WireScreen(request, moves_of_last_turn(session.log.events)))
+        await self._app_context.push_screen(WireScreen(request, ladder_moves_of_last_turn(session.log.events)))
 
 
 def _free_name(wanted: Path) -> Path:

@@ -36,7 +36,7 @@ class ConnectedChat(Protocol):
         ...
 
 
-class Connector:
+class ModelConnector:
     """Leads from settings to an open session.
 
     Args:
@@ -93,21 +93,21 @@ class Connector:
             # What is set for models may be other than before the choice.
             settings = self._preferences.settings.model_copy(update={"model": name})
         try:
-            await self.switch_to(settings)
+            await self.switch_model(settings)
         except NotConnected as error:
             await self._set_up(str(error))
             return
         await self._chat.open_session(self._record)
 
-    async def switch_to(self, settings: "Settings") -> None:
+    async def switch_model(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
         await self._session.open_session.connect(settings)
-        self._preferences.apply_changes(**{key: getattr(settings, key) for key in _USED})
+        self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _USED})
 
     def reconnect(self, settings: "Settings") -> None:
         """Talk with these settings from the next request on, if there is a session."""
         if self._session.current is not None:
-            self._work(partial(self.switch_to, settings))
+            self._work(partial(self.switch_model, settings))
 
     async def change_model(self, name: str) -> str:
         """Use another model from the next request on, the one that the user picks if none is named; returns its name,
@@ -119,7 +119,7 @@ class Connector:
         else:
             name = await self.pick_model(settings) or ""
         if name:
-            await self.switch_to(self._preferences.settings.model_copy(update={"model": name}))
+            await self.switch_model(self._preferences.settings.model_copy(update={"model": name}))
         return name
 
     async def _picked_before(self, settings: "Settings") -> str:
@@ -130,7 +130,7 @@ class Connector:
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
-        from app.ui.screens.setup_screens import ModelScreen
+        from app.ui.screens.setup_screens import ModelPickerScreen
 
         listed: list[ListedModel] = []
 
@@ -139,7 +139,9 @@ class Connector:
             return listed
 
         self._session.asked.set()
-        name = await self._ask(ModelScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen))
+        name = await self._ask(
+            ModelPickerScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen)
+        )
         if name and (not listed or any(model.id == name for model in listed)):
             await self._keep(settings, name)
         return name
@@ -149,7 +151,7 @@ class Connector:
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
         runtime = self._session.open_session.runtime
-        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, renew=self.reconnect)
+        return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, reconnect=self.reconnect)
 
     async def _set_up(self, missing: str) -> None:
         from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, SetupScreen
@@ -172,7 +174,7 @@ class Connector:
             self._session.demo = True
         base_url, model = choice
         settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
-        await self.switch_to(settings)
+        await self.switch_model(settings)
         if not self._session.demo:
             await self._keep(settings, model)
         await self._chat.open_session(self._record)

@@ -19,8 +19,8 @@ from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
-from app.ui.controllers.review_services import ReviewChecks
-from app.ui.screens.output_screens import ExternalDiffs, ReadsScreen
+from app.ui.controllers.review_services import CheckController
+from app.ui.screens.output_screens import ExternalDiffController, ModelReadsScreen
 from widgets.common.input_order import after_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -41,11 +41,11 @@ _WITH_THE_ANSWER = " Your words go to the model with your answer to its question
 class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
-    async def find_images(self, mentions: "Sequence[Mention]", undone: str) -> "tuple[Image, ...]":
+    async def load_images(self, mentions: "Sequence[Mention]", consequence: str) -> "tuple[Image, ...]":
         """Return the images among the files that the user has named. Raises NotAttached."""
         ...
 
-    def show(self) -> None:
+    def show_chat(self) -> None:
         """Show the chat and focus its composer."""
         ...
 
@@ -81,7 +81,7 @@ class AfterDecision:
         """The user decides."""
         self._deciding = True
 
-    def cancel(self) -> None:
+    def stay_in_review(self) -> None:
         """Stay where the focus is: the user took back a decision, left the review, or the decision failed."""
         self._deciding = False
 
@@ -93,16 +93,16 @@ class AfterDecision:
             return
         self._deciding = False
         if review.in_focus and review.deciding.question is None:
-            self._chat.show()
+            self._chat.show_chat()
 
-    def delivery_sentence(self, about: "Sequence[Proposal]") -> str:
+    def delivery_sentence(self, proposals: "Sequence[Proposal]") -> str:
         """Return a sentence on when the model gets the words of these decisions."""
-        if all(one.origin.kind == "agent" for one in about):
-            return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in about))}."
+        if all(one.origin.kind == "agent" for one in proposals):
+            return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in proposals))}."
         session = self._session.current
-        if all(one.session not in ("", session.id if session else "") for one in about):
-            sessions = "sessions" if len({one.session for one in about}) > 1 else "session"
-            return f" Your words go to the {sessions} of {' and '.join(one.id for one in about)}."
+        if all(one.session not in ("", session.id if session else "") for one in proposals):
+            sessions = "sessions" if len({one.session for one in proposals}) > 1 else "session"
+            return f" Your words go to the {sessions} of {' and '.join(one.id for one in proposals)}."
         if session is None:
             return " There is no model that could read your words; they are in the log."
         if session.question is not None:
@@ -189,15 +189,15 @@ class ReviewActions:
         self._editor = editor
         self._app_context = app_context
         self.chat = chat
-        self.checks = ReviewChecks(review, runtime, app_context)
+        self.checks = CheckController(review, runtime, app_context)
         self._decisions = ReviewDecisions(
             review.state, lambda: session.open_session.decisions, lambda: self.checks.following, "app"
         )
         self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
-        self.external_diffs = ExternalDiffs(review, runtime, app_context)
+        self.external_diffs = ExternalDiffController(review, runtime, app_context)
 
-    async def carry_out(self, event: DecisionMessage) -> None:
+    async def handle_decision(self, event: DecisionMessage) -> None:
         """Carry out a decision."""
         await self._session.wait_until_open()
         match event:
@@ -225,7 +225,7 @@ class ReviewActions:
                 case review_messages.DenyAll():
                     await self.deny_all(event)
         except BaseException:
-            self.after_decision.cancel()
+            self.after_decision.stay_in_review()
             raise
         self.after_decision.return_to_composer_if_done()
 
@@ -297,7 +297,7 @@ class ReviewActions:
             self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self.chat.find_images(event.words.mentions, undone)
+        return await self.chat.load_images(event.words.mentions, undone)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -324,14 +324,14 @@ class ReviewActions:
 
     async def undo(self, event: review_messages.Undo) -> None:
         """Take a decision back."""
-        self.after_decision.cancel()
+        self.after_decision.stay_in_review()
         result = await self._session.open_session.decisions.undo(event.proposal_id)
         text, back = describe_undo(result)
         self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
-        self.after_decision.cancel()
+        self.after_decision.stay_in_review()
         result = await self._session.open_session.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
@@ -346,13 +346,13 @@ class ReviewActions:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
             await after_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
-        await self.external_diffs.find_program()
+        await self.external_diffs.detect_program()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
         return self._runtime.service.file_diffs(proposal_id)
 
-    async def load_versions(self, event: review_messages.VersionsWanted) -> None:
+    async def load_version_diffs(self, event: review_messages.VersionsWanted) -> None:
         """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import diff_with_predecessor
 
@@ -368,7 +368,7 @@ class ReviewActions:
         )
         self._review.set_follow_ups(event.proposal_id, answers)
 
-    async def take_lines(self, event: review_messages.TakeLines) -> None:
+    async def toggle_lines(self, event: review_messages.TakeLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(
@@ -377,7 +377,7 @@ class ReviewActions:
         self._review.select_split_parts(event.proposal_id, parts, event.whole)
         await self.chat.show_proposals()
 
-    async def edit(self, event: review_messages.Edit) -> None:
+    async def edit_file(self, event: review_messages.Edit) -> None:
         """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
@@ -437,7 +437,7 @@ class ReviewActions:
             unsaved: the user's text for that file, which came to be in conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
-        from app.ui.screens.edit_screens import Resolution, ResolveScreen
+        from app.ui.screens.edit_screens import ConflictScreen, Resolution
 
         name = event.proposal_id
         path, service = event.path, self._runtime.service
@@ -452,7 +452,7 @@ class ReviewActions:
                 return await asyncio.to_thread(service.open_conflict, name, path, text)
 
             vim = self._preferences.settings.vim
-            screen = ResolveScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
+            screen = ConflictScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
             if not await self._app_context.push_screen(screen):
                 return
             proposal = await asyncio.to_thread(service.get, name)
@@ -482,12 +482,12 @@ class ReviewActions:
     async def show_reads(self, proposal_id: str) -> None:
         """Show what the model had read before it wrote a proposal."""
         lines = await asyncio.to_thread(self._runtime.describe_reads, proposal_id)
-        await self._app_context.push_screen(ReadsScreen(proposal_id, lines))
+        await self._app_context.push_screen(ModelReadsScreen(proposal_id, lines))
 
-    def confirm(self, event: review_messages.Confirmed) -> None:
+    def answer_confirmation(self, event: review_messages.Confirmed) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()
-        self._session.get().answer_confirmation(event.key, event.answer)
+        self._session.require_session().answer_confirmation(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
 

@@ -38,11 +38,11 @@ class SideQuestionActions:
         tell: Shows a line that belongs to no pane.
     """
 
-    def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", tell: Notify) -> None:
+    def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
         self._review = review
         self._session = session
         self._runtime = runtime
-        self.tell = tell
+        self.tell = notify
 
     async def ask(self, event: review_messages.SideQuestionAsked) -> None:
         """Ask the question; the answer arrives in updates of the session.
@@ -51,7 +51,7 @@ class SideQuestionActions:
         """
         try:
             await self._session.wait_until_open()
-            await self._session.get().aside.ask(event.place, event.text, event.picked)
+            await self._session.require_session().aside.ask(event.place, event.text, event.picked)
             await asyncio.to_thread(preload)
         except BaseException:
             self._review.asking.restore_text(event.place, event.text)
@@ -72,14 +72,14 @@ class SideQuestionActions:
             case SideStreamed() | SideDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
                 self._review.asking.handle_update(update)
 
-    async def load(self, event: review_messages.ThreadsWanted) -> None:
+    async def load_threads(self, event: review_messages.ThreadsWanted) -> None:
         """Load the side questions about a proposal, of any session; raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
             self._review.asking.load_threads(asked)
 
 
-class ReviewChecks:
+class CheckController:
     """Checks of one workspace; nothing is loaded or run where none are configured.
 
     Args:
@@ -97,7 +97,7 @@ class ReviewChecks:
         self._evidence: EvidenceFollower | None = None
         self._proposals: Sequence[Proposal] = ()
 
-    def check_new(self, proposals: "Sequence[Proposal] | None" = None) -> None:
+    def check_proposals(self, proposals: "Sequence[Proposal] | None" = None) -> None:
         """Check newly staged proposals and the shown one."""
         if proposals is not None:
             self._proposals = proposals
@@ -133,7 +133,7 @@ class ReviewChecks:
         if self._evidence is not None:
             self._evidence.stop(proposal_ids)
 
-    def find_evidence(self, proposal_id: str) -> None:
+    def start_or_stop_evidence(self, proposal_id: str) -> None:
         """Collect evidence about a proposal, or stop."""
         why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
         if self._evidence is not None:
@@ -154,7 +154,7 @@ class ReviewChecks:
     def _chosen(self, proposal: "Proposal") -> "tuple[str, ...] | None":
         return self._review.state.chosen.chosen_part(proposal).decided_hunks
 
-    def run_again(self, proposal_id: str) -> None:
+    def rerun_checks(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
         if self.following is None or not self.following.run_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
@@ -220,7 +220,7 @@ class ReadingProgress:
         """Return how much of what waits was read, and how long the rest takes where that is wanted."""
         read, lines = self._review.state.read_lines
         wanted = self._runtime.settings.reading.pace
-        return ReadingStatus(read, lines, self._pace.minutes(lines - read) if wanted else None)
+        return ReadingStatus(read, lines, self._pace.minutes_for(lines - read) if wanted else None)
 
     async def load(self) -> None:
         """Load the lines that were seen elsewhere, and the pace of earlier runs; raises StorageError."""
@@ -249,8 +249,8 @@ class ReadingProgress:
             if new := self._review.state.looked_at.take_new():
                 await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new))
                 if self._runtime.settings.reading.pace:
-                    self._pace.note(self._review.state.looked_at.lines_read, time.monotonic())
-                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored)
+                    self._pace.record_read_lines(self._review.state.looked_at.lines_read, time.monotonic())
+                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.dumped)
 
     async def close(self) -> None:
         """Save the seen lines; storage errors are ignored because the app is exiting."""
@@ -283,7 +283,7 @@ class ReadingPace:
         return self._lines >= _ENOUGH
 
     @property
-    def stored(self) -> str:
+    def dumped(self) -> str:
         """Return it in the form that `restore` takes."""
         return f"{self._seconds:.1f} {self._lines:.0f}"
 
@@ -294,7 +294,7 @@ class ReadingPace:
             if seconds > 0 and lines > 0:
                 self._seconds, self._lines = seconds, lines
 
-    def note(self, read: int, now: float) -> None:
+    def record_read_lines(self, read: int, now: float) -> None:
         """Record how many lines were read in all by now, in seconds."""
         before, then = self._last
         self._last = read, now
@@ -303,6 +303,6 @@ class ReadingPace:
             if self._lines > _REMEMBERED:
                 self._seconds, self._lines = self._seconds / 2, self._lines / 2
 
-    def minutes(self, lines: int) -> float | None:
+    def minutes_for(self, lines: int) -> float | None:
         """Return how many minutes these lines take; None if too little is known."""
         return lines * self._seconds / self._lines / 60 if self.is_known else None

@@ -36,7 +36,7 @@ class DialogKey(NamedTuple):
 
     keys: str
     """In Textual's notation, comma-separated; empty for a hint without a key."""
-    words: str
+    label: str
     """The effect; empty for a key that the bottom line does not name."""
     action: str = ""
     """Of the dialog, or several separated by `|`, one for each key; empty where the focused widget has the key."""
@@ -46,14 +46,14 @@ class DialogKey(NamedTuple):
     @property
     def hint(self) -> KeyHint:
         """Return the entry in the bottom line."""
-        return KeyHint(self.keys, self.words)
+        return KeyHint(self.keys, self.label)
 
     def bindings(self) -> list[Binding]:
         """Return the bindings of its keys."""
         keys = self.keys.split(",") if self.action else []
         actions = self.action.split("|") if "|" in self.action else [self.action] * len(keys)
         return [
-            Binding(key, action, self.words, show=False, priority=self.priority)
+            Binding(key, action, self.label, show=False, priority=self.priority)
             for key, action in zip(keys, actions, strict=True)
         ]
 
@@ -143,7 +143,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return self.HEADING
 
     def key_hints(self) -> Sequence[KeyHint]:
-        return [key.hint for key in self.KEYS if key.words]
+        return [key.hint for key in self.KEYS if key.label]
 
     def hints_of(self, *keys: str) -> list[KeyHint]:
         """Return the hints of these keys of the dialog, in this order."""
@@ -231,7 +231,7 @@ class PreviewDialog(Dialog[Result]):
             preview.scroll_home(animate=False)
 
 
-class AskScreen(Dialog[bool]):
+class ConfirmScreen(Dialog[bool]):
     """A yes/no question: `y` means yes, any other way of closing means no.
 
     Args:
@@ -246,16 +246,16 @@ class AskScreen(Dialog[bool]):
         DialogKey("n", "", "answer(False)"),
     )
     DEFAULT_CSS = """
-    AskScreen {
+    ConfirmScreen {
         & > #dialog { width: 64; border: round $warning; border-title-color: $text-warning; }
     }
     """
 
-    def __init__(self, heading: str, question: str, yes: str, no: str) -> None:
+    def __init__(self, heading: str, question: str, yes_label: str, no_label: str) -> None:
         super().__init__(classes="-small")
         self._heading = heading
         self._question = question
-        self._answers = (KeyHint("y", yes), KeyHint("n,escape", no))
+        self._answers = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
 
     def heading(self) -> str:
         """Return the subject of the question."""
@@ -296,19 +296,19 @@ class ValuesDialog(Dialog[None]):
         self._preferences = preferences
         self._runtime = runtime
 
-    def draw(self) -> None:
+    def draw_list(self) -> None:
         """Draw the list, with the cursor where it is."""
         raise NotImplementedError
 
     def on_mount(self) -> None:
-        self.draw()
+        self.draw_list()
         self.query_one(OptionList).focus()
         self.show_status("saved at once")
         self.show_message(f"Saved in {display_path(self._runtime.dirs.config_file)}")
 
     def on_resize(self) -> None:
         """Fit the columns to the width."""
-        self.draw()
+        self.draw_list()
 
     @property
     def is_narrow(self) -> bool:
@@ -316,7 +316,7 @@ class ValuesDialog(Dialog[None]):
         return self.app.size.width < _MIN_WIDTH_FOR_HELP
 
     @property
-    def is_writing(self) -> bool:
+    def is_field_open(self) -> bool:
         """Whether the field is open."""
         return self.query_one("#setting-field", Input).display
 
@@ -336,7 +336,7 @@ class ValuesDialog(Dialog[None]):
 
     def action_leave(self) -> None:
         """Close the field, or the screen."""
-        if self.is_writing:
+        if self.is_field_open:
             self.close_field()
             self.show_message("Nothing was changed.")
         else:

@@ -14,7 +14,7 @@ from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, DialogKey
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
 
@@ -107,9 +107,9 @@ class EditScreen(Dialog[bool]):
     def _tell_place(self) -> None:
         """Show the cursor's position, and whether there is anything to save."""
         mode = self.query_one(CodeEditor).mode
-        self.show_status(f"{f'{mode} · ' if mode else ''}{self.position_text()}")
+        self.show_status(f"{f'{mode} · ' if mode else ''}{self.status_text()}")
 
-    def position_text(self) -> str:
+    def status_text(self) -> str:
         """The words for the frame, after the mode of vim's keys."""
         row, column = self.query_one(CodeEditor).cursor_location
         return f"{'changed, not saved · ' if self.has_changes else ''}line {row + 1}, column {column + 1}"
@@ -138,9 +138,9 @@ class EditScreen(Dialog[bool]):
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
         """Go on in the user's own editor."""
-        await self.edit_outside()
+        await self.edit_externally()
 
-    async def edit_outside(self) -> None:
+    async def edit_externally(self) -> None:
         """Edit the text in the user's own editor, and take the result."""
         area = self.query_one(CodeEditor)
         try:
@@ -165,7 +165,7 @@ class EditScreen(Dialog[bool]):
 
         question = f"Your changes to {self._path} would be lost; the proposal stays as it was."
         self.app.push_screen(
-            AskScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
+            ConfirmScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
         )
 
 
@@ -173,7 +173,7 @@ Resolution = str | ConflictSide
 """The whole text of a file, or the side that is taken as a whole."""
 
 
-class ResolveScreen(EditScreen):
+class ConflictScreen(EditScreen):
     """Editor of conflicts; the result is True if a resolution was saved into the proposal.
 
     Args:
@@ -198,7 +198,7 @@ class ResolveScreen(EditScreen):
         DialogKey("escape", "leave"),
     )
     DEFAULT_CSS = """
-    ResolveScreen {
+    ConflictScreen {
         #resolve-why { color: $text-warning; }
         &.-tall #resolve-why { margin-bottom: 1; }
         &.-short KeyHints { margin-top: 0; }
@@ -210,7 +210,7 @@ class ResolveScreen(EditScreen):
         self,
         conflict: FileConflict,
         save: Callable[[Resolution, FileVersion | None], Awaitable[None]],
-        again: Callable[[UnsavedText | None], Awaitable[FileConflict]],
+        reload: Callable[[UnsavedText | None], Awaitable[FileConflict]],
         editor: EditorAccess,
         *,
         unsaved: UnsavedText | None = None,
@@ -223,7 +223,7 @@ class ResolveScreen(EditScreen):
         super().__init__(conflict.proposal, conflict.path, conflict.text_with_choices(), save_text, editor, vim=vim)
         self._conflict = conflict
         self._save_answer = save
-        self._again = again
+        self._again = reload
         self._unsaved = unsaved
         self._side: ConflictSide | None = None
         """The side that is taken as a whole."""
@@ -261,7 +261,7 @@ class ResolveScreen(EditScreen):
         """Whether the user has chosen or written anything."""
         return self._side is not None or self._unsaved is not None or super().has_changes
 
-    def position_text(self) -> str:
+    def status_text(self) -> str:
         """Return how many conflicts are open."""
         if self._conflict.whole:
             labels = self._conflict.labels
@@ -326,7 +326,7 @@ class ResolveScreen(EditScreen):
         if self._conflict.whole:
             self.show_status("take one side; once saved, it can be edited")
         else:
-            await self.edit_outside()
+            await self.edit_externally()
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save a resolved conflict")
     async def action_save(self) -> None:

@@ -39,11 +39,11 @@ class ModelSetting:
     """The value in force; None if unknown."""
     origin: str
     """Where it is from, in words."""
-    own: Any = None
+    own_value: Any = None
     """The value in the user's file for this model; None if not set."""
 
 
-def current_values(
+def current_model_settings(
     runtime: OpenWorkspace, settings: Settings, model: ListedModel
 ) -> dict[tuple[str, ...], ModelSetting]:
     """Return the values in force for a model, by their key in the model's table.
@@ -204,20 +204,20 @@ class ModelSettingsScreen(ValuesDialog):
         *,
         preferences: "Preferences",
         runtime: "OpenWorkspace",
-        renew: "Callable[[Settings], None]",
+        reconnect: "Callable[[Settings], None]",
     ) -> None:
         super().__init__(preferences, runtime)
         self._model = model
-        self._renew = renew
+        self._renew = reconnect
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
         self._explained = MODEL_SETTING_ROWS[0]
 
     def heading(self) -> str:
         return f"Settings of {self._model.id}"
 
-    def draw(self) -> None:
+    def draw_list(self) -> None:
         """Draw the list, with the cursor where it is."""
-        self._facts = current_values(self._runtime, self._preferences.settings, self._model)
+        self._facts = current_model_settings(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
         options.clear_options()
@@ -230,7 +230,7 @@ class ModelSettingsScreen(ValuesDialog):
         value = value if len(value) < width else value[: width - 2] + "…"
         return Content.assemble(
             f"{row.title:<{_TITLE}}",
-            (f"{value:<{width}}", "bold $text-accent" if fact.own is not None else ""),
+            (f"{value:<{width}}", "bold $text-accent" if fact.own_value is not None else ""),
             (escape_unsafe(fact.origin, keep=""), "$foreground 65%"),
         )
 
@@ -257,7 +257,7 @@ class ModelSettingsScreen(ValuesDialog):
             self.action_turn(1)
             return
         # Of request fields the model's own are written; those for all models stay what they are.
-        begun = fact.own if row.path == ("request",) else fact.value
+        begun = fact.own_value if row.path == ("request",) else fact.value
         text = "" if begun is None else _shown(begun)
         keys = "Enter saves · Esc cancels · empty unsets it for this model"
         self.open_field(text, f"{row.title}: {row.help}", keys)
@@ -265,7 +265,7 @@ class ModelSettingsScreen(ValuesDialog):
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if self.is_writing or row.kind != "choice":
+        if self.is_field_open or row.kind != "choice":
             return
         value = self._facts[row.path].value
         at = row.choices.index(value) + step if value in row.choices else (0 if step > 0 else -1)
@@ -273,10 +273,10 @@ class ModelSettingsScreen(ValuesDialog):
 
     def action_take_back(self) -> None:
         """Remove the model's own setting."""
-        if self.is_writing:
+        if self.is_field_open:
             return
         row, fact = self._row, self._facts[self._row.path]
-        if fact.own is None:
+        if fact.own_value is None:
             self.show_message(f"{row.title}: not set for this model.", problem=True)
         else:
             self._change(row, None)
@@ -305,7 +305,7 @@ class ModelSettingsScreen(ValuesDialog):
         except ConfigError as error:
             self.show_message(str(error), problem=True)
             return False
-        self.draw()
+        self.draw_list()
         settings = self._preferences.settings
         if settings.model == self._model.id:
             self._renew(settings)

@@ -50,10 +50,10 @@ class ChecksScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, checked: ProposalChecks) -> None:
+    def __init__(self, checks: ProposalChecks) -> None:
         super().__init__(classes="-large")
-        self._proposal = checked.proposal
-        self._lines = list(output_lines(checked))
+        self._proposal = checks.proposal
+        self._lines = list(check_output_lines(checks))
 
     def heading(self) -> str:
         return f"Checks of {self._proposal}"
@@ -79,9 +79,9 @@ class ChecksScreen(Dialog[None]):
         self.notify("Copied.", timeout=2)
 
 
-def output_lines(checked: ProposalChecks) -> Iterator[TextLine]:
+def check_output_lines(checks: ProposalChecks) -> Iterator[TextLine]:
     """Return the lines of the screen."""
-    for result in sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
+    for result in sorted(checks.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
             ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
         )
@@ -104,12 +104,12 @@ def _printed(result: CheckResult) -> Iterator[TextLine]:
             yield TextLine(((line, "quiet"),))
 
 
-class ReadsScreen(Dialog[None]):
+class ModelReadsScreen(Dialog[None]):
     """What the model had read before it wrote a proposal."""
 
     KEYS = (DialogKey("g,G", "top, end"), DialogKey("escape", "close"))
     DEFAULT_CSS = """
-    ReadsScreen {
+    ModelReadsScreen {
         TextView { height: 1fr; }
     }
     """
@@ -212,7 +212,7 @@ class ExternalDiffScreen(Dialog[None]):
             self.action_match(1)
 
 
-class ExternalDiffs:
+class ExternalDiffController:
     """Runs the configured diff program and opens the screen with its output.
 
     Args:
@@ -227,13 +227,13 @@ class ExternalDiffs:
         self._app_context = app_context
         self._looked = False
 
-    async def find_program(self) -> None:
+    async def detect_program(self) -> None:
         """Find out once whether there is a program, so that its key is offered."""
         if not self._looked:
             await self._find()
             self._looked = True
 
-    async def show(self, proposal_id: str, path: str) -> None:
+    async def show_file(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal by it; the others of the proposal are a key away."""
         from app.git.diff_program import HOW_TO_SET
         from app.proposals.risk.edited_file import sort_by_path

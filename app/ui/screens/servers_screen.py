@@ -21,7 +21,7 @@ from app.runtime.mcp_manager import McpManager
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, DialogKey, PreviewDialog
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
 
 _ELSEWHERE = (
@@ -55,14 +55,12 @@ class SignInScreen(Dialog[bool]):
     }
     """
 
-    def __init__(
-        self, server: str, invitation: SignInRequest, *, opened: bool, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, server: str, request: SignInRequest, *, opened: bool, environment: Mapping[str, str]) -> None:
         super().__init__(classes="-small")
         self._server = server
-        self._invitation = invitation
+        self._invitation = request
         self._opened = opened
-        self._forwarding = ssh_forwarding_command(invitation.port, environment)
+        self._forwarding = ssh_forwarding_command(request.port, environment)
 
     def heading(self) -> str:
         return f"Sign in to {self._server}"
@@ -131,9 +129,9 @@ class ServersScreen(PreviewDialog[None]):
         DialogKey("escape", "close"),
     )
 
-    def __init__(self, served: McpManager) -> None:
+    def __init__(self, servers: McpManager) -> None:
         super().__init__()
-        self._served = served
+        self._served = servers
         self._log = False
 
     def search_list(self) -> SearchList:
@@ -237,7 +235,7 @@ class ServersScreen(PreviewDialog[None]):
             f"These addresses take part in the sign-in:\n\n{named}\n\n"
             "Sign in only if you trust all of them: each could act as you at the others."
         )
-        asking = AskScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
+        asking = ConfirmScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
         return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:

@@ -17,7 +17,7 @@ from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import AskScreen, Dialog, DialogKey, PreviewDialog
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
 
 _NONE_YET = "No session here yet. One begins with your first message."
@@ -29,7 +29,7 @@ _LOOK_BACK = 400
 """Events at the end of a session that the preview looks at."""
 
 
-class SessionScreen(PreviewDialog[SessionRecord]):
+class SessionPickerScreen(PreviewDialog[SessionRecord]):
     """The sessions of the workspace: pinned ones first, then the latest.
 
     Args:
@@ -93,7 +93,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         except StorageError as error:
             self.show_preview(str(error))
             return
-        self.show_preview(preview_lines(record, events), end=True)
+        self.show_preview(session_preview(record, events), end=True)
 
     @on(SearchList.Picked)
     def open_session(self, event: SearchList.Picked) -> None:
@@ -115,7 +115,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
             f"“{record.title or 'Untitled'}” of {_when(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
         )
-        if not await self.app.push_screen_wait(AskScreen("Delete this session?", question, "delete", "keep")):
+        if not await self.app.push_screen_wait(ConfirmScreen("Delete this session?", question, "delete", "keep")):
             return
         try:
             await asyncio.to_thread(self._store.delete, [record.id])
@@ -134,7 +134,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
     async def action_rename(self) -> None:
         """Give the session under the cursor another title."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
-            title = await self.app.push_screen_wait(TitleScreen(self._records[choice.key].title))
+            title = await self.app.push_screen_wait(SessionTitleScreen(self._records[choice.key].title))
             if title:
                 await self._change(self._store.rename, choice.key, title)
 
@@ -147,7 +147,7 @@ class SessionScreen(PreviewDialog[SessionRecord]):
         self._load()
 
 
-class TitleScreen(Dialog[str]):
+class SessionTitleScreen(Dialog[str]):
     """Edits the title of a session.
 
     Args:
@@ -174,7 +174,7 @@ class TitleScreen(Dialog[str]):
         self.dismiss(event.value.strip())
 
 
-def preview_lines(record: SessionRecord, events: Sequence[Event]) -> Content:
+def session_preview(record: SessionRecord, events: Sequence[Event]) -> Content:
     """Return the last messages of a session."""
     parts: list[Content] = []
     for event in events:
@@ -259,7 +259,7 @@ _NAMES = {
 }
 
 
-class SearchScreen(PreviewDialog[SearchHit]):
+class SessionSearchScreen(PreviewDialog[SearchHit]):
     """Searches while the user types; the picked match is the result."""
 
     HEADING = "Search"
@@ -270,10 +270,10 @@ class SearchScreen(PreviewDialog[SearchHit]):
         DialogKey("escape", "close"),
     )
 
-    def __init__(self, search: SessionSearch, words: str = "") -> None:
+    def __init__(self, search: SessionSearch, query: str = "") -> None:
         super().__init__()
         self._search = search
-        self._words = words
+        self._words = query
         self._found: dict[str, SearchHit] = {}
         """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
 

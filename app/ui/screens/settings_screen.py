@@ -91,10 +91,10 @@ def _choice(text: str) -> Choice:
     return Choice(text, Content.assemble(said, (f"   {follows}", "$foreground 65%")), said)
 
 
-class ModelConnector(Protocol):
+class ModelChooser(Protocol):
     """Connects the session to a model."""
 
-    async def switch_to(self, settings: "Settings") -> None:
+    async def switch_model(self, settings: "Settings") -> None:
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
@@ -184,7 +184,7 @@ class SettingsScreen(ValuesDialog):
         self,
         preferences: "Preferences",
         runtime: "OpenWorkspace",
-        connector: ModelConnector,
+        connector: ModelChooser,
         work: "RunWork",
         pick_theme: Callable[[], Awaitable[None]],
     ) -> None:
@@ -196,7 +196,7 @@ class SettingsScreen(ValuesDialog):
         self._writing: SettingRow
         """The setting that the field edits; set once the field was open."""
 
-    def draw(self) -> None:
+    def draw_list(self) -> None:
         """Draw the list, with the cursor where it is."""
         options = self.query_one(OptionList)
         at = options.highlighted
@@ -235,7 +235,7 @@ class SettingsScreen(ValuesDialog):
         """Explain the setting under the cursor, where the list has no room for it."""
         event.stop()
         row = self._row
-        if self.is_narrow and row is not None and not self.is_writing and self.query_one(OptionList).has_focus:
+        if self.is_narrow and row is not None and not self.is_field_open and self.query_one(OptionList).has_focus:
             self.show_message(f"{row.title}: {row.help}")
 
     @property
@@ -265,7 +265,7 @@ class SettingsScreen(ValuesDialog):
     def action_turn(self, step: int) -> None:
         """The next value, or the one before."""
         row = self._row
-        if row is None or row.kind == "commands" or self.is_writing:
+        if row is None or row.kind == "commands" or self.is_field_open:
             return
         value = getattr(self._preferences.settings, row.key)
         if row.kind == "switch":
@@ -304,11 +304,11 @@ class SettingsScreen(ValuesDialog):
         try:
             checked = validate_value(row.key, value)
             self._preferences.save(**{row.key: value})
-            self._preferences.apply_changes(**{row.key: checked})
+            self._preferences.apply_for_this_run(**{row.key: checked})
         except ConfigError as error:
             self.show_message(str(error), problem=True)
             return False
-        self.draw()
+        self.draw_list()
         overridden = self._runtime.setting_origin(row.key)
         if overridden not in ("", "config.toml"):
             self.show_message(f"Saved and in use now; at the next start {overridden} overrides it again.")
@@ -317,20 +317,20 @@ class SettingsScreen(ValuesDialog):
         else:
             self.show_message(f"{row.title}: {_shown(row, checked)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
-            self._work(partial(self._connector.switch_to, self._preferences.settings))
+            self._work(partial(self._connector.switch_model, self._preferences.settings))
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
     async def _pick_theme(self) -> None:
         await self._choose_theme()
-        self.draw()
+        self.draw_list()
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
     async def _pick_model(self) -> None:
         name = await self._connector.pick_model(self._preferences.settings)
         row = self._row
         if name and row is not None and self._change(row, name):
-            self._work(partial(self._connector.switch_to, self._preferences.settings))
+            self._work(partial(self._connector.switch_model, self._preferences.settings))
 
 
 def _format_value(row: SettingRow, value: Any) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from app.llm.endpoint_doctor import LocalServer
 
 
-class ModelScreen(Dialog[str]):
+class ModelPickerScreen(Dialog[str]):
     """A list of model names; a typed name counts too, since not every endpoint lists all its models.
 
     Args:
@@ -49,7 +49,7 @@ class ModelScreen(Dialog[str]):
     )
 
     DEFAULT_CSS = """
-    ModelScreen {
+    ModelPickerScreen {
         & > #dialog { width: 84; height: 28; }
         #model-state { margin-bottom: 1; }
     }
@@ -60,10 +60,10 @@ class ModelScreen(Dialog[str]):
         load: Callable[[], Awaitable[Sequence[ListedModel]]],
         address: str,
         current: str,
-        settings_of: Callable[[ListedModel], Screen[None]],
+        make_settings_screen: Callable[[ListedModel], Screen[None]],
     ) -> None:
         super().__init__()
-        self._settings_of = settings_of
+        self._settings_of = make_settings_screen
         self._listed: dict[str, ListedModel] = {}
         self._load = load
         self._address = address

@@ -52,7 +52,7 @@ class TrustRequest:
         return [(content, name) for content, name in parts if content]
 
 
-def read_trust_subject(runtime: OpenWorkspace) -> TrustRequest:
+def read_trust_request(runtime: OpenWorkspace) -> TrustRequest:
     """Read the workspace's configuration. Blocks on the disk."""
     try:
         content = trust.read_workspace_configuration(runtime.workspace)
@@ -90,9 +90,9 @@ class TrustScreen(Dialog[bool]):
     }
     """
 
-    def __init__(self, examined: TrustRequest) -> None:
+    def __init__(self, request: TrustRequest) -> None:
         super().__init__(classes="-small")
-        self._examined = examined
+        self._examined = request
 
     def key_hints(self) -> Sequence[KeyHint]:
         if self._examined.problem or not self._examined.parts:
@@ -120,7 +120,7 @@ class TrustScreen(Dialog[bool]):
             for path, text in _texts(found):
                 yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
                 yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
-        yield Static(describe_effects(found), classes="text gap")
+        yield Static(describe_trust_effects(found), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
@@ -143,23 +143,23 @@ class TrustScreen(Dialog[bool]):
         self.dismiss(True)
 
 
-def describe_effects(found: TrustRequest) -> Content:
+def describe_trust_effects(request: TrustRequest) -> Content:
     """Return the settings in force, those that trust would add, and those that no workspace may set."""
-    never = [key for key in found.values if key in NEVER_FROM_WORKSPACE]
-    free = [key for key in found.values if key in UNTRUSTED_KEYS and not _loosens(key, found.values[key])]
-    held = [key for key in found.values if key not in never and key not in free]
+    never = [key for key in request.values if key in NEVER_FROM_WORKSPACE]
+    free = [key for key in request.values if key in UNTRUSTED_KEYS and not _loosens(key, request.values[key])]
+    held = [key for key in request.values if key not in never and key not in free]
     rows = [
-        _row("Trusted: in force" if found.trusted else "Not trusted yet", held, "$text-warning"),
+        _row("Trusted: in force" if request.trusted else "Not trusted yet", held, "$text-warning"),
         _row("In force without trust", free, "$text-success"),
         _row("Never taken from a workspace", never, "$foreground 65%"),
     ]
-    if names := [f"/{one.name}" for one in found.commands.commands]:
-        title = "Trusted commands" if found.commands_trusted else "Commands not trusted yet"
+    if names := [f"/{one.name}" for one in request.commands.commands]:
+        title = "Trusted commands" if request.commands_trusted else "Commands not trusted yet"
         rows.append(_row(title, names, "$text-warning"))
-    for each in found.servers:
+    for each in request.servers:
         title = f"{'Trusted servers' if each.trusted else 'Servers not trusted yet'} in {each.name}"
         rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
-    for path, text in _texts(found):
+    for path, text in _texts(request):
         if found_odd := find_deceptive(text):
             careful = f"Careful: {escape_unsafe(path, keep='')} holds {found_odd}."
             rows.append(Content.styled(careful, "bold $text-error"))

@@ -42,7 +42,7 @@ class WireScreen(Dialog[None]):
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__(classes="-large")
         self._moves = moves
-        self._body = arrange_body(request.make_body())
+        self._body = reorder_body(request.make_body())
         self._facts = request_summary(request, self._body)
 
     def body(self) -> Iterable[Widget]:
@@ -91,7 +91,7 @@ class WireScreen(Dialog[None]):
         self.notify("Copied.", timeout=2)
 
 
-def moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
+def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
     """Return the ladder's decisions of the last turn, in order."""
     newest_first = takewhile(lambda event: not isinstance(event, TurnStarted), reversed(events))
     return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
@@ -114,7 +114,7 @@ _PROMPT = ("system", "instructions")
 """Names of a separate field for the system prompt."""
 
 
-def arrange_body(body: dict[str, Any]) -> dict[str, Any]:
+def reorder_body(body: dict[str, Any]) -> dict[str, Any]:
     """Return the body with long values after short ones and tools last; of images only the size."""
     body = _without_bytes(body)
     last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]

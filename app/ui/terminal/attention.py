@@ -46,7 +46,7 @@ def _name(letter: str) -> str:
 _LONGEST = 200
 
 
-def desktop_notification(title: str, text: str) -> str:
+def desktop_notification_sequence(title: str, text: str) -> str:
     """The bytes that ask the terminal for a desktop notification; the words cannot end the sequence early."""
     title, text = _plain(title), _plain(text)
     # OSC 777 parts its fields by semicolons; OSC 9 has one field, but ConEmu reads `9;4;…` as something else.
@@ -58,7 +58,7 @@ def attention_sequence(kind: str, text: str, environment: Mapping[str, str]) -> 
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
         return "\a"
-    notification = desktop_notification("signoff", text)
+    notification = desktop_notification_sequence("signoff", text)
     if "TMUX" in environment:
         return "\a\x1bPtmux;" + notification.replace("\x1b", "\x1b\x1b") + "\x1b\\"
     return notification
@@ -89,7 +89,7 @@ def _plain(text: str) -> str:
     return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_LONGEST]
 
 
-class Attention:
+class TerminalNotifier:
     """Rings or notifies, through the same queue that draws the screen so that no drawing is torn apart."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
@@ -131,7 +131,7 @@ class Attention:
         """Whether the app draws on the terminal at this moment."""
         return self._driver is not None
 
-    def call(self, kind: str, text: str) -> None:
+    def notify(self, kind: str, text: str) -> None:
         """Call for attention.
 
         Args:

@@ -10,7 +10,7 @@ from typing import Any
 from textual.app import App, SuspendNotSupported
 
 from app.runtime.user_editor import EditorFailed, edit_in_user_editor, editor_command
-from app.ui.terminal.attention import Attention
+from app.ui.terminal.attention import TerminalNotifier
 
 
 class ExternalEditor:
@@ -27,7 +27,7 @@ class ExternalEditor:
     def __init__(
         self,
         app: App[Any],
-        attention: Attention,
+        attention: TerminalNotifier,
         configured: Callable[[], str],
         folder: Path,
         environment: Mapping[str, str] = os.environ,

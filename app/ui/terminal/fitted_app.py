@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.theme import Theme
 
 from app.text.safe_text import is_plain, strip_unsafe
-from app.ui.terminal.attention import Attention
+from app.ui.terminal.attention import TerminalNotifier
 from app.ui.themes.first_theme import fitting_theme
 from widgets.common.input_order import OrderedApp, mark_joined_keys
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -162,12 +162,12 @@ def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
     return _Together(filters)
 
 
-class FittedApp(OrderedApp):
+class TerminalApp(OrderedApp):
     """Textual's hooks for the terminal, filled."""
 
     def __init__(self, theme: Theme) -> None:
         _free_strips_at_once()
-        self.attention = Attention()
+        self.attention = TerminalNotifier()
         self._first_theme = theme
         # There before Textual looks for one: with a theme that comes later all style sheets would be read twice.
         self.set_reactive(App.theme, theme.name)

@@ -27,16 +27,16 @@ _LARGEST = 8 * 1024
 _LARGEST_OWN = 1024 * 1024
 
 
-def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, where: AppDirs) -> Theme:
+def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, dirs: AppDirs) -> Theme:
     """The configured theme, or the standard one."""
     named = (
         flag,
         environment.get("SIGNOFF_THEME"),
         _toml(workspace / ".signoff.toml", foreign=True).get("theme"),
-        _toml(where.config_file).get("theme"),
+        _toml(dirs.config_file).get("theme"),
     )
     wanted = next((name for name in named if isinstance(name, str) and name), STANDARD_THEME)
-    return _theme(wanted, where.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD_THEME)
+    return _theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD_THEME)
 
 
 def fitting_theme(theme: str, color_system: str | None) -> str:

@@ -50,7 +50,7 @@ class ThemeFile(BaseModel):
     variables: dict[str, str] = Field(default_factory=dict)
     """Further style variables, such as `diff-added-background`."""
 
-    def as_theme(self) -> "Theme":
+    def to_textual_theme(self) -> "Theme":
         """The Textual theme."""
         from textual.theme import Theme
 
