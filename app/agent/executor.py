@@ -247,7 +247,7 @@ class Executor:
         return any(self._question_in(call) is not None for call in calls)
 
     def _question_in(self, call: ReceivedCall) -> object | None:
-        tool = self.tools.get(call.name)
+        tool = self.tools.get_tool(call.name)
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed_call_reason(call):
             return None
         with suppress(ToolError):
@@ -318,7 +318,7 @@ class Executor:
 
     async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
         """Return the tool of a call; record why there is none."""
-        if (tool := self.tools.get(call.name)) is not None:
+        if (tool := self.tools.get_tool(call.name)) is not None:
             return tool
         try:
             tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._tell_waiting))

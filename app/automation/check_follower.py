@@ -29,7 +29,7 @@ _MOST_FOLDERS = 20_000
 """Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
 
 
-async def watch_workspace(workspace: Workspace) -> AsyncGenerator[None]:
+async def workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
     """Yield once the workspace is watched, and then soon after each change in it.
 
     Where the system lets no more folders be watched, it yields every few seconds.
@@ -128,7 +128,7 @@ class _CheckedProposal:
             task.cancel()
 
 
-class CheckFollower:
+class CheckScheduler:
     """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop.
 
     Args:
@@ -242,7 +242,7 @@ class CheckFollower:
             if followed := self._followed.pop(proposal_id, None):
                 followed.cancel()
 
-    def run_or_stop(self, proposal_id: str) -> bool:
+    def start_or_stop(self, proposal_id: str) -> bool:
         """Run the checks of a proposal that were not run, or all again; stop them if they are running.
 
         Returns:
@@ -384,7 +384,7 @@ class CheckFollower:
         for check in followed.checks:
             if check.name in names:
                 try:
-                    take(await self._runner.run(check, followed.trees, take))
+                    take(await self._runner.run_check(check, followed.trees, take))
                 except asyncio.CancelledError:
                     # It may have told how far it was after it was marked as ended.
                     take(CheckResult(check.name, CheckState.CANCELLED, check.when))

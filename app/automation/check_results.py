@@ -60,11 +60,11 @@ def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def mark_new_findings(found: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
+def mark_new_findings(findings: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
     """Mark each finding as new unless the same was reported before, on any line of the file."""
     old = Counter((each.path, each.text) for each in before)
     marked = []
-    for each in found:
+    for each in findings:
         is_old = old[each.path, each.text] > 0
         old[each.path, each.text] -= is_old
         marked.append(replace(each, new=not is_old))
@@ -137,7 +137,7 @@ class CheckOutcome:
         return self.failures[0] if self.failures is not None else len(self.findings) or None
 
     @property
-    def describe_failures(self) -> str:
+    def failures_text(self) -> str:
         """Return the number of failures in words: `3 failed`."""
         if self.failures is not None:
             number, noun = self.failures
@@ -145,7 +145,7 @@ class CheckOutcome:
         return plural(len(self.findings), "finding") if self.findings else f"exit {self.code}"
 
 
-class CheckedLine(NamedTuple):
+class CoverageReportLine(NamedTuple):
     """A changed line that a coverage report names."""
 
     path: str
@@ -189,7 +189,7 @@ class CheckResult:
         return replace(self, stale=change or _difference(self.tree, now))
 
     @property
-    def as_fact(self) -> CheckFact:
+    def to_fact(self) -> CheckFact:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
@@ -198,7 +198,7 @@ class CheckResult:
             words += f"; not run: {', '.join(missed[:_PLACES])}{more}"
         return CheckFact(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
-    def changed_lines(self, *, is_run: bool) -> Iterator[CheckedLine]:
+    def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
         """Yield the changed lines that its run reached, or those that it did not; none of an outdated result."""
         coverage = self.outcome.coverage if self.outcome is not None and not self.stale else None
         if coverage is None:
@@ -206,7 +206,7 @@ class CheckResult:
         for path, numbers in sorted((coverage.ran if is_run else coverage.missed).items()):
             for hunk in self.hunks.get(path, ()):
                 yield from (
-                    CheckedLine(path, hunk.start + offset + 1, hunk.id, offset)
+                    CoverageReportLine(path, hunk.start + offset + 1, hunk.id, offset)
                     for offset in range(hunk.length)
                     if hunk.start + offset in numbers
                 )
@@ -234,7 +234,7 @@ class CheckResult:
         """Return the result in few words: `3 failed, 0 before, 4 of 6 changed lines run`; with the reason if it is
         outdated."""
         coverage = self.outcome.coverage if self.outcome is not None else None
-        return ", ".join(filter(None, (self.verdict, coverage.words if coverage is not None else "", self.stale)))
+        return ", ".join(filter(None, (self.verdict, coverage.summary if coverage is not None else "", self.stale)))
 
     @property
     def verdict(self) -> str:
@@ -249,13 +249,13 @@ class CheckResult:
                 return outcome.reason
             case CheckState.TIMED_OUT:
                 return f"no end after {outcome.seconds:.0f} s"
-        return f"{outcome.describe_failures}{self._before()}"
+        return f"{outcome.failures_text}{self._before()}"
 
     def _is_fixed(self) -> str:
         before = self.before
         if before is None or before.state is not CheckState.FAILED:
             return ""
-        return f", {before.describe_failures} before" if before.failure_count is not None else ", failed before"
+        return f", {before.failures_text} before" if before.failure_count is not None else ", failed before"
 
     def _before(self) -> str:
         before = self.before
@@ -298,16 +298,16 @@ class ProposalChecks:
         return any(result.state in (CheckState.WAITING, CheckState.RUNNING) for result in self.results)
 
     @property
-    def uncovered(self) -> tuple[CheckedLine, ...]:
+    def uncovered_lines(self) -> tuple[CoverageReportLine, ...]:
         """Return the changed lines that coverage reports name and no check's run reached."""
         return tuple(dict.fromkeys(self._uncovered()))
 
     @property
-    def has_uncovered(self) -> bool:
+    def has_uncovered_lines(self) -> bool:
         """Return whether there are changed lines that no check's run reached."""
         return next(self._uncovered(), None) is not None
 
-    def _uncovered(self) -> Iterator[CheckedLine]:
+    def _uncovered(self) -> Iterator[CoverageReportLine]:
         measured = [one for one in self.results if one.outcome is not None and one.outcome.coverage is not None]
         # One check reports a line only once.
         ran = {line for one in measured for line in one.changed_lines(is_run=True)} if len(measured) > 1 else ()
@@ -329,9 +329,9 @@ _MOST = 4_000
 _FINDINGS = 30
 
 
-def uncovered_as_feedback(checked: ProposalChecks) -> str:
+def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
     """Return the changed lines that no test runs as feedback that the user sends; empty if there are none."""
-    lines = [f"{one.path}:{one.line}" for one in checked.uncovered]
+    lines = [f"{one.path}:{one.line}" for one in checks.uncovered_lines]
     if not lines:
         return ""
     more = [f"and {len(lines) - _FINDINGS} more"] if len(lines) > _FINDINGS else []
@@ -339,9 +339,9 @@ def uncovered_as_feedback(checked: ProposalChecks) -> str:
     return "\n".join((head, *lines[:_FINDINGS], *more))
 
 
-def findings_as_feedback(checked: ProposalChecks) -> str:
+def findings_as_feedback(checks: ProposalChecks) -> str:
     """Return the findings against a proposal as feedback that the user sends."""
-    return "\n\n".join(_finding_text(result) for result in checked.new_failures)
+    return "\n\n".join(_finding_text(result) for result in checks.new_failures)
 
 
 def format_failures_for_model(results: Iterable[CheckResult]) -> str:

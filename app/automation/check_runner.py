@@ -72,14 +72,14 @@ async def run_check(
     tree: PendingFiles,
     files: Sequence[str],
     progress: Callable[[str], None],
-    leaves: Callable[[SandboxRun], None] = lambda run: None,
+    read_artifacts: Callable[[SandboxRun], None] = lambda run: None,
 ) -> CheckOutcome:
     """Run a check on one tree.
 
     Args:
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
-        leaves: Reads what it has written, on a thread, before that is thrown away.
+        read_artifacts: Reads what it has written, on a thread, before that is thrown away.
     """
     if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
@@ -95,11 +95,11 @@ async def run_check(
     command = check.run.replace(FILES, shlex.join([f"./{path}" if path.startswith("-") else path for path in files]))
     command = command.replace(TESTS, shlex.join(all_tests_argument(command)))
     try:
-        async with sandbox.open(tree) as run:
+        async with sandbox.open_run(tree) as run:
             ended = await run.execute(
                 [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
-            await run_shielded(asyncio.to_thread(leaves, run))
+            await run_shielded(asyncio.to_thread(read_artifacts, run))
     except (StartFailed, OSError) as error:
         return CheckOutcome(CheckState.BROKEN, reason=f"could not be run: {error}")
     kept.feed(plain.feed(b"", final=True))
@@ -173,20 +173,20 @@ class CheckRunner:
         """Return why checks cannot run here; empty if they can. Raises `ConfigError`."""
         return await checks_unavailable_reason(self._sandbox())
 
-    async def read_trees(self, trees: WorkspaceVersions) -> CheckedTrees:
+    async def read_trees(self, versions: WorkspaceVersions) -> CheckedTrees:
         """Return the trees that a check would compare now. Raises `OSError`."""
-        return CheckedTrees(*await asyncio.to_thread(self._trees.read, trees.after, trees.before))
+        return CheckedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
 
     def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
         """Return the cached result for these exact bytes, if there is one."""
         known = self._known.get((check, trees.files, read.ids))
         return known and replace(known, tree=read.after, hunks=trees.hunks)
 
-    async def run(
+    async def run_check(
         self,
         check: CheckTable,
         trees: WorkspaceVersions,
-        tell: ReportResult = lambda result: None,
+        report: ReportResult = lambda result: None,
         *,
         patience: float | None = None,
     ) -> CheckResult:
@@ -196,7 +196,7 @@ class CheckRunner:
         tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
 
         Args:
-            tell: Takes how far it is.
+            report: Takes how far it is.
             patience: Seconds that it waits for its turn behind others; None for as long as they take.
 
         Raises:
@@ -208,7 +208,7 @@ class CheckRunner:
             if known := self.cached_result(check, trees, read):
                 return known
             before = None
-            with _report_progress(CheckResult(check.name, CheckState.RUNNING, check.when), tell) as progress:
+            with _report_progress(CheckResult(check.name, CheckState.RUNNING, check.when), report) as progress:
                 outcome = await self._run_on(check, trees, progress)
                 if outcome.state is CheckState.FAILED:
                     progress("the same without the proposal")
@@ -216,7 +216,7 @@ class CheckRunner:
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
             if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
                 # This stays what is known while it runs without the proposal, also for a decision made then.
-                tell(
+                report(
                     CheckResult(
                         check.name,
                         CheckState.PASSED,

@@ -50,5 +50,5 @@ class DraftChecks:
         for check in checks:
             # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
             with suppress(TimeoutError):
-                results.append(await self._runner().run(check, trees, patience=check.seconds))
+                results.append(await self._runner().run_check(check, trees, patience=check.seconds))
         return format_failures_for_model(results)

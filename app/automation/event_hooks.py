@@ -18,7 +18,7 @@ from app.conversation.events import Event, ProposalDecided, Question, TurnEnded
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import Proposal
 from app.sandbox.environment import user_program_environment
-from app.sandbox.process import MARKER_VARIABLE, end_tree, run_process
+from app.sandbox.process import MARKER_VARIABLE, end_process_tree, run_process
 from app.text.safe_text import escape_unsafe
 
 _LONGEST_TEXT = 20_000
@@ -260,8 +260,8 @@ class _HookQueue:
                     environment={**self._environment, MARKER_VARIABLE: marker},
                     seconds=self._hook.seconds,
                     output=partial(_keep_end, output),
-                    end=lambda process: end_tree(process, marker),
-                    given=given.fileno(),
+                    end_process=lambda process: end_process_tree(process, marker),
+                    stdin=given.fileno(),
                 )
             finally:
                 with self._lock:

@@ -42,7 +42,7 @@ class LineCoverage:
     """Why the report says nothing, or not all."""
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Return `4 of 6 changed lines run`; empty where the report names none of the changed lines."""
         ran, missed = (sum(map(len, lines.values())) for lines in (self.ran, self.missed))
         counted = f"{ran:,} of {plural(ran + missed, 'changed line')} run" if ran or missed else ""

@@ -106,11 +106,11 @@ async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pendi
         raise NotReproducible(reason.replace("checks need", "running it again needs"))
     program = [*command_shell(root), recipe.command]
     try:
-        async with sandbox.open(below) as run:
+        async with sandbox.open_run(below) as run:
             ended = await run.execute(program, folder=recipe.folder, seconds=recipe.seconds, output=lambda data: None)
             if ended.timed_out or ended.limit:
                 raise NotReproducible(f"the command was stopped: {ended.limit or 'its time limit'}")
-            found = await run.changes()
+            found = await run.find_changes()
             changes, left_out = await asyncio.to_thread(read_changes, run, found)
     except StartFailed as error:
         raise NotReproducible(f"the command could not be started: {error}") from error

@@ -28,7 +28,7 @@ class Reproduction:
     """Whether variables and system are those of the first run."""
 
     @property
-    def words(self) -> str:
+    def summary(self) -> str:
         """Return it in one line: `same 412 files, byte for byte`."""
         if self.outcome == "same":
             return f"same {plural(self.files, 'file')}, byte for byte"

@@ -56,7 +56,7 @@ class WorkspaceTrees:
         self._blobs: dict[tuple[Path, str], tuple[_Facts, str]] = {}
         """Of each file, by its name and the hash function, what it held at these facts."""
 
-    def read(self, *layers: PendingFiles) -> list[WorkspaceTree]:
+    def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTree]:
         """Return the tree of the workspace under each of these layers.
 
         Args:

@@ -26,7 +26,7 @@ from app.cli.command_output import (
     read_piped_text,
 )
 from app.cli.json_documents import DecisionDocument, FileLine
-from app.cli.proposal_choice import check_unchanged_since_seen, mark_seen, mark_unseen, parse_hunk_numbers
+from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_as_unseen, require_unchanged_since_seen
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
@@ -51,7 +51,7 @@ _MOST = 20
 _STDIN, _STDOUT = 0, 1
 
 
-def describe_caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
+def find_command_caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
     """Return how this process was called; of environment variables only the names."""
     markers = sorted(name for name in environment if _MARKER.fullmatch(name))
     return CommandCaller(
@@ -96,14 +96,14 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         checks: tuple[CheckFact, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
-            from app.cli.check_command import check_before_writing
+            from app.cli.check_command import run_required_checks
 
-            checks = check_before_writing(runtime, proposal, hunks, quiet=arguments.json)
+            checks = run_required_checks(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)
         with _as_shown(runtime, proposal, force=arguments.force):
             context = _context(checks, _known_evidence(runtime, proposal, hunks))
             result = runtime.service.approve(proposal.id, hunks, circumstances=context)
-        mark_seen(runtime, proposal.id)
+        record_as_seen(runtime, proposal.id)
         verb = "kept" if proposal.on_disk else "approved"
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
@@ -211,11 +211,11 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
     if force:
         runtime.service.refresh(proposal_paths(proposal))
     else:
-        check_unchanged_since_seen(runtime, proposal)
+        require_unchanged_since_seen(runtime, proposal)
     try:
         yield
     except ChangedSinceSeen:
-        mark_unseen(runtime, runtime.service.get(proposal.id))
+        record_as_unseen(runtime, runtime.service.get(proposal.id))
         raise
 
 
@@ -224,14 +224,14 @@ def _known_evidence(runtime: OpenWorkspace, proposal: Proposal, hunks: Collectio
     if not runtime.settings.check:
         return None
     with contextlib.suppress(ProposalError, OSError):
-        found = asyncio.run(runtime.evidence.find_kept(proposal.id, hunks))
-        return found.as_fact if found is not None else None
+        found = asyncio.run(runtime.evidence.load_current_evidence(proposal.id, hunks))
+        return found.to_fact if found is not None else None
     return None
 
 
 def _context(checks: tuple[CheckFact, ...] = (), evidence: EvidenceFact | None = None) -> DecisionContext:
     """Return what the record stores of a decision of this command: the caller, results of checks, and evidence."""
-    return DecisionContext(through="command line", caller=describe_caller(), checks=checks, evidence=evidence)
+    return DecisionContext(through="command line", caller=find_command_caller(), checks=checks, evidence=evidence)
 
 
 def _check_hunks(arguments: argparse.Namespace) -> None:

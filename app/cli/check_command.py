@@ -33,7 +33,7 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run the checks of a waiting proposal; return 1 if one of them fails."""
-    proposal = checkable_proposal(runtime, arguments.id)
+    proposal = require_checkable_proposal(runtime, arguments.id)
     trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
         each for each in configured_checks(runtime, arguments.only) if files_for_check(each, trees.files) is not None
@@ -48,7 +48,7 @@ def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-def check_before_writing(
+def run_required_checks(
     runtime: OpenWorkspace,
     proposal: Proposal,
     hunks: Collection[str] | None,
@@ -78,7 +78,7 @@ def check_before_writing(
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
-    return tuple(result.as_fact for result in results)
+    return tuple(result.to_fact for result in results)
 
 
 def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -103,9 +103,9 @@ def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     return ExitCode.DONE
 
 
-def checkable_proposal(runtime: OpenWorkspace, name: str) -> Proposal:
+def require_checkable_proposal(runtime: OpenWorkspace, proposal_id: str) -> Proposal:
     """Return a proposal on which checks can run; raises ProposalError for a decided or a stale one."""
-    proposal = runtime.service.get(name)
+    proposal = runtime.service.get(proposal_id)
     if not proposal.state.is_pending:
         raise NotPending(
             f"{proposal.id} is {describe_state(proposal.state)}; there is nothing to check before it is decided."
@@ -117,7 +117,7 @@ def checkable_proposal(runtime: OpenWorkspace, name: str) -> Proposal:
     return proposal
 
 
-def configured_checks(runtime: OpenWorkspace, only: Sequence[str]) -> list[CheckTable]:
+def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[CheckTable]:
     """Return the checks that may run, all or those that are named; raises CommandError."""
     checks = runtime.settings.check
     if "check" in runtime.configuration.untrusted:
@@ -129,10 +129,10 @@ def configured_checks(runtime: OpenWorkspace, only: Sequence[str]) -> list[Check
             f"There is no check: add a [[check]] table to {WORKSPACE_FILE}; `signoff checks suggest` proposes some.",
             ExitCode.USAGE,
         )
-    if unknown := set(only) - {each.name for each in checks}:
-        names = ", ".join(each.name for each in checks)
-        raise CommandError(f"There is no check {min(unknown)}; there are {names}.", ExitCode.USAGE)
-    return [each for each in checks if not only or each.name in only]
+    if unknown := set(names) - {each.name for each in checks}:
+        known = ", ".join(each.name for each in checks)
+        raise CommandError(f"There is no check {min(unknown)}; there are {known}.", ExitCode.USAGE)
+    return [each for each in checks if not names or each.name in names]
 
 
 async def _run(
@@ -144,7 +144,7 @@ async def _run(
     for each in checks:
         if not quiet and sys.stderr.isatty():
             print_error(f"{each.name} runs …")
-        results.append(await runtime.checks.run(each, trees))
+        results.append(await runtime.checks.run_check(each, trees))
         if not quiet:
             _print(results[-1])
     if results:

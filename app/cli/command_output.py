@@ -40,10 +40,10 @@ class ExitCode(IntEnum):
 class CommandError(Exception):
     """A command cannot be carried out; the message is one line for standard error."""
 
-    def __init__(self, message: str, code: int = ExitCode.FAILED, done: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, code: int = ExitCode.FAILED, completed: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.code = code
-        self.done = list(done)
+        self.done = list(completed)
         """Proposals that had been decided before it."""
 
 
@@ -68,7 +68,7 @@ def exit_code_for(error: Exception) -> int | None:
 
 
 @contextmanager
-def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
+def open_debug_file(path: str | None) -> "Iterator[DebugFile | None]":
     """Open the file of `--debug`, if it is given, until the end of the context; raise `CommandError`."""
     if path is None:
         yield None
@@ -87,7 +87,7 @@ def debug_file(path: str | None) -> "Iterator[DebugFile | None]":
         opened.close()
 
 
-def find_session(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
+def session_from_arguments(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
     """Return the session of `--session` or `--continue`; None without. Raise `CommandError` or `NoSuchSession`."""
     if arguments.session:
         return runtime.sessions.get(arguments.session)
@@ -99,15 +99,16 @@ def find_session(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments"
     return latest
 
 
-def require_folder(workspace: str, *, narrow: bool = False) -> None:
+def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> None:
     """Raise CommandError if `--workspace` names no folder.
 
     Args:
-        narrow: A model is to read in it, so what is more than a project has to be named; whoever names it is told.
+        refuse_broad: Refuse a folder that holds more than a project, such as the home folder, unless the user names it;
+            then print a warning: a model can read all of it.
     """
     if not Path(workspace).is_dir():
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
-    if not narrow:
+    if not refuse_broad:
         return
     from app.workspace.trust import broad_folder_warning, describe_broad_folder
 
@@ -122,15 +123,15 @@ def require_folder(workspace: str, *, narrow: bool = False) -> None:
         print_error(broad_folder_warning(what))
 
 
-def read_piped_text(what: str) -> str:
+def read_piped_text(expected: str) -> str:
     """Return standard input as text; on a terminal, first tell the user what is waited for."""
-    return read_piped_bytes(what).decode("utf-8", "replace")
+    return read_piped_bytes(expected).decode("utf-8", "replace")
 
 
-def read_piped_bytes(what: str) -> bytes:
+def read_piped_bytes(expected: str) -> bytes:
     """Return all of standard input."""
     if sys.stdin.isatty():
-        sys.stderr.write(f"signoff: Type {what}, then Ctrl-D.\n")
+        sys.stderr.write(f"signoff: Type {expected}, then Ctrl-D.\n")
     return sys.stdin.buffer.read()
 
 
@@ -190,7 +191,7 @@ def _report_write_errors() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise CommandError(format_output_error(error)) from error
+        raise CommandError(output_error_message(error)) from error
 
 
 def format_time(moment: float) -> str:
@@ -198,7 +199,7 @@ def format_time(moment: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
 
 
-def format_output_error(error: OSError) -> str:
+def output_error_message(error: OSError) -> str:
     """Return the error to raise when standard output cannot be written."""
     return f"Standard output cannot be written: {error.strerror or error}."
 
@@ -236,7 +237,7 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
 
 
-def show_control_characters() -> None:
+def make_control_characters_visible() -> None:
     """Wrap the standard streams that are terminals; pipes and files stay unchanged."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

@@ -13,8 +13,8 @@ from app.doors.hook.hook_installation import (
     UnreadableSettings,
     add_hook,
     find_hook,
+    known_release_weaknesses,
     read_agent_version,
-    release_weaknesses,
     remove_hook,
     render_toml_hooks,
     settings_weaknesses,
@@ -37,7 +37,7 @@ _TRIAL = (
 )
 
 
-def list_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the agents with the state of their hooks, or propose changes of an agent's settings."""
     if arguments.trial is not None:
         return _try_doors(runtime, arguments)
@@ -120,7 +120,7 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Try the hooks of agents; refused if an edit was not held, failed if there was nothing to try."""
-    from app.doors.hook.agent_trial import TRIAL_SECONDS, DoorTrial, try_door
+    from app.doors.hook.agent_trial import TRIAL_SECONDS, TrialResult, try_agent_edits
 
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
@@ -131,9 +131,9 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
             continue
         program, options = agent.program, _hook_options(runtime, agent)
         trials = (
-            try_door(agent, program, options)
+            try_agent_edits(agent, program, options)
             if program
-            else [DoorTrial("an edit", "not tried", "it is not installed")]
+            else [TrialResult("an edit", "not tried", "it is not installed")]
         )
         for trial in trials:
             lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
@@ -168,7 +168,7 @@ def _line(runtime: OpenWorkspace, agent: Agent, version: str) -> DoorLine:
     root = runtime.workspace.root
     hooked: dict[str, str] = {}
     unreadable: dict[str, str] = {}
-    opened = list(release_weaknesses(agent, version))
+    opened = list(known_release_weaknesses(agent, version))
     incomplete: list[str] = []
     places = dict(agent.settings_files(root))
     for name, path in agent.files_that_disable_hooks(root):

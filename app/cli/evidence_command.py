@@ -8,7 +8,7 @@ from app.automation.evidence.evidence_runner import FilesChanged
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.automation.recipe_runner import NotReproducible
-from app.cli.check_command import checkable_proposal, configured_checks
+from app.cli.check_command import configured_checks, require_checkable_proposal
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import EvidenceDocument, EvidenceLine, ReproductionDocument
 from app.cli.proposal_choice import parse_hunk_numbers
@@ -19,7 +19,7 @@ from app.runtime.open_workspace import OpenWorkspace
 
 def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Run tests without each hunk of a waiting proposal; return 1 if there is no verdict on any hunk."""
-    proposal = checkable_proposal(runtime, arguments.id)
+    proposal = require_checkable_proposal(runtime, arguments.id)
     chosen = parse_hunk_numbers(proposal, arguments.hunks)
     check = choose_evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
     if check is None:
@@ -33,7 +33,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
             print_error(f"{check.name}: {found.summary} …")
 
     try:
-        found = asyncio.run(runtime.evidence.collect(proposal.id, chosen, check, seconds, tell))
+        found = asyncio.run(runtime.evidence.collect_evidence(proposal.id, chosen, check, seconds, tell))
     except FilesChanged as changed:
         raise CommandError(f"Nothing can be said about {proposal.id}: {changed}.") from changed
     if found.why_not:
@@ -83,7 +83,7 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
             )
         )
     else:
-        print_line(f"{found.proposal}: {found.words}")
+        print_line(f"{found.proposal}: {found.summary}")
     return ExitCode.DONE if found.outcome == "same" else ExitCode.FAILED
 
 

@@ -30,13 +30,13 @@ from app.cli.app_arguments import settings_from_flags
 from app.cli.command_output import (
     CommandError,
     ExitCode,
-    debug_file,
-    find_session,
+    open_debug_file,
     print_error,
     print_json,
     print_line,
     read_piped_text,
-    require_folder,
+    require_workspace_folder,
+    session_from_arguments,
 )
 from app.cli.json_documents import AnswerDocument, RunDocument, ServerStateLine, UsageLine
 from app.conversation.events import (
@@ -71,11 +71,11 @@ from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
-from app.tools.tool_registry import Unavailable
+from app.tools.tool_registry import UnavailableServer
 
 
 async def load_named_images(
-    runtime: OpenWorkspace, text: str, wire: str, without: str, hint: str = ""
+    runtime: OpenWorkspace, text: str, wire: str, consequence: str, hint: str = ""
 ) -> tuple[Image, ...]:
     """Return the images that the arguments name; print a line for each that cannot be attached.
 
@@ -84,7 +84,7 @@ async def load_named_images(
     Args:
         text: the prompt, or other words of the user's.
         wire: what the model speaks, empty if that is not known.
-        without: what happens where one of them cannot be sent, as a sentence.
+        consequence: what happens where one of them cannot be sent, as a sentence.
         hint: how to send one that is only named, as the end of a sentence.
     """
 
@@ -97,13 +97,13 @@ async def load_named_images(
             runtime.workspace, runtime.proposals.put_blobs, find_mentions(text), wire, is_meant
         )
     except NotAttached as error:
-        print_error(f"{error} {without}")
+        print_error(f"{error} {consequence}")
         return ()
 
 
 def run_headless_turn(arguments: argparse.Namespace) -> int:
     """Run one turn; print the answer on standard output and the progress on standard error."""
-    require_folder(arguments.workspace, narrow=not arguments.demo)
+    require_workspace_folder(arguments.workspace, refuse_broad=not arguments.demo)
     prompt = read_piped_text("what you have to say") if arguments.prompt == "-" else arguments.prompt
     if not prompt.strip():
         raise CommandError('There is nothing to say: signoff run "fix the failing tests".', ExitCode.USAGE)
@@ -119,7 +119,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
         try:
             finish_and_report(runtime, print_error)
             runtime.check_unread()
-            with debug_file(arguments.debug) as runtime.debug:
+            with open_debug_file(arguments.debug) as runtime.debug:
                 return await _turn(runtime, prompt, arguments)
         finally:
             runtime.close()
@@ -157,7 +157,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
     session = open_session(
-        runtime, model, find_session(runtime, arguments), settings, source=served, tell=print_error
+        runtime, model, session_from_arguments(runtime, arguments), settings, source=served, tell=print_error
     )
     if session.is_follower:
         await model.aclose()
@@ -243,7 +243,7 @@ async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
 
 
 def _outcome(
-    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[Unavailable]
+    session: Session, events: Sequence[Event], failure: str, unavailable: Sequence[UnavailableServer]
 ) -> RunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
@@ -472,7 +472,7 @@ class TurnPrinter:
 
 def ask_about_hunk(arguments: argparse.Namespace) -> int:
     """Ask the model about a hunk and print the answer; the conversation does not contain either."""
-    require_folder(arguments.workspace)
+    require_workspace_folder(arguments.workspace)
     if not arguments.question.strip():
         raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
     return asyncio.run(_ask(arguments))

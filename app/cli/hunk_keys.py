@@ -20,7 +20,7 @@ from app.runtime.user_editor import edit_in_user_editor, editor_command
 _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
-class HunkKeys:
+class HunkCommands:
     """Carries out commands that do not decide; the question is repeated afterwards.
 
     Args:
@@ -45,7 +45,7 @@ class HunkKeys:
         self._service = service
         self._ask_aside = ask_aside
 
-    async def run(
+    async def run_command(
         self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], place: tuple[FileDiff, Hunk] | None
     ) -> None:
         """Carry out a command by its key; raises ProposalError, StorageError, EditorFailed or CommandError."""

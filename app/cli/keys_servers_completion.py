@@ -75,7 +75,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
                 yield from _actions(command)
 
 
-def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
     lines = [
@@ -96,7 +96,7 @@ def list_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
     return ExitCode.DONE
 
 
-def list_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the configured MCP servers in order of precedence."""
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}

@@ -31,7 +31,7 @@ from app.proposals.values.decision_facts import CommandCaller
 from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is_on_disk_after
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.captured_changes import describe_ignored
+from app.sandbox.captured_changes import describe_ignored_paths
 from app.storage.record_check import RecordCheck
 from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore
 from app.text.plural import plural
@@ -72,7 +72,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         verb = one.decision.replace("_", " ")
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.description})" if (caller := _caller(one)) else ""
-        besides = f"  {words}" if (words := describe_ignored(one.entry.ignored if one.entry else ())) else ""
+        besides = f"  {words}" if (words := describe_ignored_paths(one.entry.ignored if one.entry else ())) else ""
         besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
         print_line(line)

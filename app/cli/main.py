@@ -15,13 +15,13 @@ from app.cli.command_output import (
     CommandError,
     ExitCode,
     exit_code_for,
-    format_output_error,
+    make_control_characters_visible,
     open_closed_streams,
+    output_error_message,
     print_error,
     print_json,
     print_json_line,
-    require_folder,
-    show_control_characters,
+    require_workspace_folder,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _run(words: Sequence[str]) -> int:
     if words[:1] != ["mcp"]:
         # `mcp` checks them itself.
         open_closed_streams()
-    show_control_characters()
+    make_control_characters_visible()
     if words and words[0] in COMMANDS:
         return _run_command(_parse_command(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
@@ -92,7 +92,7 @@ def _flush_streams(code: int) -> int:
         except OSError as full:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             if not code and stream is sys.stdout:
-                print_error(format_output_error(full))
+                print_error(output_error_message(full))
                 code = ExitCode.FAILED
     return code
 
@@ -124,7 +124,7 @@ def _run_command(arguments: "argparse.Namespace") -> int:
 def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", *, recovers: bool) -> int:
     from app.runtime.open_workspace import open_workspace
 
-    require_folder(arguments.workspace)
+    require_workspace_folder(arguments.workspace)
     runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
     runtime.hook_dispatcher.tell = print_error
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from app.cli.app_arguments import AppArguments, settings_from_flags
-from app.cli.command_output import CommandError, debug_file, find_session, print_error, print_line
+from app.cli.command_output import CommandError, open_debug_file, print_error, print_line, session_from_arguments
 from app.concurrency import IdleTrackingSelector, make_imports_cooperative
 from app.storage.app_dirs import find_app_dirs
 from app.ui.startup import OpenedWorkspace
@@ -100,7 +100,7 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
     runtime = await asyncio.to_thread(_open_workspace, root, flags)
     stack.callback(runtime.close)
     if arguments.debug is not None:
-        runtime.debug = stack.enter_context(await asyncio.to_thread(debug_file, arguments.debug))
+        runtime.debug = stack.enter_context(await asyncio.to_thread(open_debug_file, arguments.debug))
     return await asyncio.to_thread(_opened, runtime, arguments)
 
 
@@ -130,4 +130,4 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
 
 
 def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> OpenedWorkspace:
-    return OpenedWorkspace(runtime, runtime.settings, find_session(runtime, arguments), arguments.demo)
+    return OpenedWorkspace(runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo)

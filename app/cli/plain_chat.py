@@ -53,7 +53,7 @@ async def _run(arguments: AppArguments) -> int:
     async with AsyncExitStack() as stack:
         opened = await open_workspace_for_app(arguments, stack)
         chat = PlainChat(terminal, opened)
-        left = asyncio.ensure_future(chat.run())
+        left = asyncio.ensure_future(chat.run_conversation())
         codes: list[int] = []
 
         def leave(code: int) -> None:
@@ -122,7 +122,7 @@ class _ChatPrinter(TurnPrinter):
         self.asked.set()
 
     def _write(self, text: str) -> None:
-        self._terminal.write(text)
+        self._terminal.print_part(text)
 
 
 class PlainChat:
@@ -134,7 +134,7 @@ class PlainChat:
     """
 
     session: Session
-    """The open session, once `run` has begun."""
+    """The open session, once `run_conversation` has begun."""
     _printer: _ChatPrinter
 
     def __init__(self, terminal: PlainTerminal, opened: OpenedWorkspace) -> None:
@@ -155,7 +155,7 @@ class PlainChat:
     async def _ask_aside(self, proposal: Proposal, place: ThreadAnchor, question: str) -> SideExchange:
         return await ask_in_session(self.session, place, question)
 
-    async def run(self) -> None:
+    async def run_conversation(self) -> None:
         """Talk until the user leaves; raises CommandError where there is no model to talk to."""
         try:
             await self._host.connect(settings_with_picked_model(self._runtime))
@@ -223,7 +223,7 @@ class PlainChat:
         if forms:
             self._terminal.print_lines(f"a allows for this session: {forms[0]}")
         try:
-            key = await self._terminal.ask(f"Allow it? [{','.join(_PERMISSIONS)}]")
+            key = await self._terminal.ask_for_decision(f"Allow it? [{','.join(_PERMISSIONS)}]")
             if key == "r":
                 words = await self._terminal.read_multiline("Why not?")
                 answer = ConfirmationAnswer(allowed=False, feedback=words)
@@ -274,7 +274,7 @@ class PlainChat:
         """Run the review; the model's output during it is printed afterwards."""
         self._printer.hold()
         try:
-            await self._review.run(ids)
+            await self._review.review(ids)
         finally:
             self._printer.release()
             waiting = await asyncio.to_thread(self._runtime.service.pending)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from app.agent.decision_service import DecisionService
 from app.cli.app_arguments import wants_plain_lines
-from app.cli.approve_deny_undo import describe_caller
+from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
-from app.cli.hunk_keys import HunkKeys
+from app.cli.hunk_keys import HunkCommands
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
-from app.cli.proposal_choice import mark_seen, refresh_proposals
+from app.cli.proposal_choice import record_as_seen, refresh_proposals
 from app.conversation.events import SideExchange, ThreadAnchor
 from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
@@ -45,7 +45,7 @@ from app.runtime.user_editor import EditorFailed
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
-    from app.automation.check_follower import CheckFollower
+    from app.automation.check_follower import CheckScheduler
     from app.automation.check_results import ProposalChecks
 
 AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
@@ -88,7 +88,7 @@ async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
     )
     reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_side_question, runtime))
     try:
-        await reviewed.run(ids)
+        await reviewed.review(ids)
     except LineInterrupted:
         return 128 + signal.SIGINT
     finally:
@@ -118,10 +118,10 @@ class PlainReview:
         self._service = service
         self.state = ReviewState()
         self._notes = ReviewNotes(runtime.sessions)
-        self._checks: CheckFollower | None = None
-        caller = describe_caller()
+        self._checks: CheckScheduler | None = None
+        caller = find_command_caller()
         self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
-        self._commands = HunkKeys(terminal, runtime, self.state, service, ask_aside)
+        self._commands = HunkCommands(terminal, runtime, self.state, service, ask_aside)
         self._decided: list[str] = []
         """The proposals that were decided here, by decision, the latest last."""
         self.goes_on = False
@@ -129,7 +129,7 @@ class PlainReview:
         self.approved = False
         """Whether the last review has approved anything."""
 
-    async def run(self, ids: Sequence[str] = ()) -> None:
+    async def review(self, ids: Sequence[str] = ()) -> None:
         """Review these proposals, or all that wait; return when all were shown or the user leaves.
 
         Raises:
@@ -197,7 +197,7 @@ class PlainReview:
         self.state.current = proposal.id
         self.state.looked_at.note_bases(proposal)
         walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
-        mark_seen(self._runtime, proposal.id)
+        record_as_seen(self._runtime, proposal.id)
         if before is not None:
             walk.keep_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
@@ -250,7 +250,7 @@ class PlainReview:
         if not question:
             return ""
         self._terminal.print_lines(walk.state_line(self.state))
-        key = await self._terminal.ask(f"{question} [{','.join(keys)}]")
+        key = await self._terminal.ask_for_decision(f"{question} [{','.join(keys)}]")
         if key not in keys:
             self._terminal.print_lines(
                 f"“{key}” means nothing here. ? lists the keys." if key else "? lists the keys."
@@ -270,7 +270,7 @@ class PlainReview:
             case "r":
                 await self._request_changes(walk.proposal)
             case "s" | "e" | "c" | "q":
-                await self._commands.run(key, walk.proposal, walk.diffs, walk.current)
+                await self._commands.run_command(key, walk.proposal, walk.diffs, walk.current)
                 await self._save(walk.proposal)
             case "j" if walk.current is None:
                 return ""
@@ -339,7 +339,7 @@ class PlainReview:
         hunks = self.state.chosen.chosen_part(proposal).decided_hunks
         if self._checks is not None:
             self._checks.update_proposals([proposal], proposal.id)
-            with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
+            with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
                 await self._decisions.run_required_checks(proposal.id, proposal.revision, hunks)
 
         async def write(words: ReviewFeedback, images: tuple[Image, ...]) -> DecisionResult:
@@ -427,9 +427,9 @@ class PlainReview:
         if not self._runtime.settings.check or not can_be_approved(proposal):
             return
         if self._checks is None:
-            from app.automation.check_follower import CheckFollower
+            from app.automation.check_follower import CheckScheduler
 
-            self._checks = CheckFollower(
+            self._checks = CheckScheduler(
                 self._runtime.checks,
                 lambda: self._runtime.settings.check,
                 self._runtime.service.versions_to_check,
@@ -437,7 +437,7 @@ class PlainReview:
                 self._take_checks,
             )
         self._checks.update_proposals([proposal], proposal.id)
-        with self._interruptible(partial(self._checks.run_or_stop, proposal.id)):
+        with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
             await self._checks.wait_until_done(proposal.id)
         if (checked := self.state.checks.get(proposal.id)) is not None:
             kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
@@ -448,7 +448,7 @@ class PlainReview:
         if self._runtime.settings.check and can_be_approved(proposal):
             chosen = self.state.chosen.chosen_part(proposal).decided_hunks
             with suppress(ProposalError, OSError):
-                found = await self._runtime.evidence.find_kept(proposal.id, chosen)
+                found = await self._runtime.evidence.load_current_evidence(proposal.id, chosen)
                 if found is not None:
                     self.state.evidence[proposal.id] = found
 

@@ -54,17 +54,17 @@ class PlainTerminal:
         """Print lines."""
         print_line(text)
 
-    def write(self, text: str) -> None:
+    def print_part(self, text: str) -> None:
         """Print a piece of a line at once."""
         sys.stdout.write(escape_unsafe(text))
         sys.stdout.flush()
 
     async def read_line(self, prompt: str) -> str | None:
         """Read a line that decides nothing, also if it was typed ahead; None at the end of the input."""
-        self.write(prompt)
+        self.print_part(prompt)
         return await self._line()
 
-    async def ask(self, question: str) -> str:
+    async def ask_for_decision(self, question: str) -> str:
         """Return the answer to a question that decides something.
 
         What was typed before the question was printed, or in the moment after it, is not taken.
@@ -74,7 +74,7 @@ class PlainTerminal:
             EOFError: the input has ended.
         """
         while True:
-            self.write(f"{question} ")
+            self.print_part(f"{question} ")
             if ahead := self._discard_typed_ahead():
                 self.print_lines(f"\nNot taken, since it was typed before this question: {ahead}")
                 continue
@@ -88,7 +88,7 @@ class PlainTerminal:
 
     async def confirm(self, question: str) -> bool:
         """Ask a question that only `y` or `yes` agrees to."""
-        return (await self.ask(f"{question} [y/N]")).lower() in ("y", "yes")
+        return (await self.ask_for_decision(f"{question} [y/N]")).lower() in ("y", "yes")
 
     async def read_multiline(self, prompt: str) -> str:
         """Read a text of several lines; empty if the user leaves it."""

@@ -45,21 +45,21 @@ def refresh_proposals(runtime: OpenWorkspace) -> None:
     seen = {each.id: each.revision for each in runtime.service.pending()}
     for changed in runtime.service.refresh():
         if seen.get(changed.id) != changed.revision:
-            mark_unseen(runtime, changed)
+            record_as_unseen(runtime, changed)
 
 
-def mark_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def record_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Record that the current text of a proposal was not shown to anybody."""
     runtime.sessions.set_setting(f"{_SETTING}:{proposal.id}", str(proposal.revision))
 
 
-def mark_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
+def record_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
     """Record that a proposal was shown, or need not be shown any more."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal_id}") is not None:
         runtime.sessions.set_setting(f"{_SETTING}:{proposal_id}", None)
 
 
-def check_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def require_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
     """Raise `ChangedSinceSeen` if the proposal has changed since it was shown."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
         raise ChangedSinceSeen(

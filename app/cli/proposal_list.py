@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
 
 
-def list_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
+def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Print the waiting proposals, or all with `--all`; with `--watch` go on with each change."""
     if arguments.watch:
         if not arguments.json or arguments.all or arguments.origin is not None:

@@ -29,7 +29,7 @@ from app.conversation.imports.transcript_import import TranscriptError, read_tra
 from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
-from app.sandbox.run_folders import kept_versions
+from app.sandbox.run_folders import kept_file_versions
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
@@ -83,7 +83,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     return ExitCode.DONE
 
 
-def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
         removed = _prune(runtime, arguments.prune)
@@ -95,15 +95,15 @@ def list_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
         return ExitCode.DONE
     if not records:
         print_line("There are no sessions here yet.")
-    kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions)
-    for made, size, place in kept.folders():
+    kept = kept_file_versions(runtime.workspace.root, runtime.dirs.kept_versions)
+    for made, size, place in kept.list_folders():
         print_line(f"{format_time(made)}  {size:,} bytes of ignored files that a command could not write: {place}")
     for record in records:
         print_line(f"{record.id}  {format_time(record.updated)}  {record.title}")
     return ExitCode.DONE
 
 
-def search_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """List where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
@@ -219,15 +219,15 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
 
 def _prune(runtime: OpenWorkspace, days: int) -> str:
     """Remove sessions older than `days`; return a sentence that says how much was removed."""
-    from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
+    from app.sandbox.cache_layers import CACHE_FOLDER, prune_cache_layers
 
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)
     before = time.time() - days * _DAY
     done = prune_workspace(runtime.database, runtime.sessions.workspace, before)
-    kept = kept_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
+    kept = kept_file_versions(runtime.workspace.root, runtime.dirs.kept_versions).prune(before)
     runtime.signal.send()
-    caches = prune_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
+    caches = prune_cache_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
     return (
         f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "
         f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "

@@ -15,7 +15,7 @@ from app.cli.command_output import (
     read_piped_bytes,
 )
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
-from app.cli.proposal_choice import mark_seen, refresh_proposals
+from app.cli.proposal_choice import record_as_seen, refresh_proposals
 from app.cli.proposal_list import format_proposal
 from app.proposals.text.file_warnings import all_cautions
 from app.proposals.values.models import Proposal, ProposalState
@@ -71,14 +71,14 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
-    from app.cli.check_command import check_before_writing
+    from app.cli.check_command import run_required_checks
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)
     checks: tuple[CheckFact, ...] = ()
     if arguments.sign and proposal.state.is_pending:
         refusal = "is not signed: {}."
-        checks = check_before_writing(runtime, proposal, None, quiet=arguments.json, refusal=refusal)
+        checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal=refusal)
     pushed: PushedProposal = push_proposal(
         runtime,
         arguments.id,
@@ -133,11 +133,11 @@ def _print(proposal: Proposal, *, as_json: bool) -> None:
         print_error(trouble)
 
 
-def show_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
+def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Print a proposal as a unified diff for `git apply`, or its hunks with `--hunks`."""
     refresh_proposals(runtime)
     proposal = runtime.service.get(arguments.id)
-    mark_seen(runtime, proposal.id)
+    record_as_seen(runtime, proposal.id)
     if arguments.json:
         print_json(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE

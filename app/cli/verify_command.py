@@ -18,7 +18,7 @@ from app.cli.command_output import (
     print_error,
     print_json,
     print_line,
-    require_folder,
+    require_workspace_folder,
 )
 from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.git.run_git import GitFailed
@@ -35,7 +35,7 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
     Raises:
         CommandError: the range is empty, or git, a note or the policy cannot be read.
     """
-    require_folder(arguments.workspace)
+    require_workspace_folder(arguments.workspace)
     root, when = Path(arguments.workspace).resolve(), _time(arguments.at)
     try:
         verified = verify_range(root, arguments.range, when, policy_file=arguments.policy, more_notes=arguments.notes)

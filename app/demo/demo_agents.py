@@ -24,7 +24,7 @@ class DemoAgents:
         self.have_proposed = False
         """Whether they have been brought in; they propose once."""
 
-    def propose(self) -> dict[str, str]:
+    def propose_edits(self) -> dict[str, str]:
         """Have each agent propose its edit and end its turn; return the title of each, with its proposal's id.
 
         The id is empty for one whose edit was not staged.

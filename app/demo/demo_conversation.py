@@ -160,7 +160,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
 def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
     """Return the turn that continues after `notes`: the last one, or a new one that they, or the user, begin."""
     turn = turns[-1]
-    if turn.steps and (by_user or any(map(is_decision, notes)) or (notes and not turn.steps[-1].calls)):
+    if turn.steps and (by_user or any(map(is_decision_note, notes)) or (notes and not turn.steps[-1].calls)):
         turns.append(turn := DemoTurn())
     if not turn.steps:
         turn.notes += notes
@@ -179,7 +179,7 @@ def _count_images(content: Any) -> int:
     return sum(part["type"] == "image_url" for part in content) if isinstance(content, list) else 0
 
 
-def is_decision(note: str) -> bool:
+def is_decision_note(note: str) -> bool:
     """Return whether a note of the program reports a decision of the user."""
     return bool(_NOTES["denied"].search(note) or _NOTES["approved"].search(note))
 
@@ -334,7 +334,7 @@ def _edit_keys(calls: Sequence[DemoCall | PlannedCall]) -> set[str]:
     return {json.dumps(edit, sort_keys=True) for edit in edits}
 
 
-def current_task(turns: Sequence[DemoTurn]) -> DemoTask:
+def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
     """Return the task to continue."""
     start = len(turns) - 1
     while start > 0 and _continues(turns[start]):

@@ -22,16 +22,16 @@ from app.demo.demo_conversation import (
     PlannedCall,
     ToolFindings,
     content_text,
-    current_task,
     fenced_code,
+    find_current_task,
     find_proposal_ids,
     format_code_list,
-    is_decision,
+    is_decision_note,
     join_in_sentence,
     read_history,
     read_intent,
 )
-from app.demo.editing_skills import ask_for_another_way
+from app.demo.editing_skills import make_question_instead_of_fix
 from app.text.plural import plural
 
 _WORDS: dict[str, str] = WORDING["aside"]
@@ -44,7 +44,7 @@ _DEFINED = re.compile(r"^[-+ ]?\s*(?:(?:async )?def|class)\s+(\w+)|^[-+]?([A-Z][
 _MOST_USES = 6
 
 
-def answer_aside(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
+def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
     """Return the answer to a side question; None if the last message is none."""
     notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
     note = next((note for note in reversed(notes) if _WORDS["begins"] in note), "")
@@ -171,12 +171,12 @@ _OVERVIEW_FILES = 8
 """Files read for one overview."""
 
 
-def say_help(task: DemoTask) -> DemoReply:
+def make_help_reply(task: DemoTask) -> DemoReply:
     """Return a list of what the demo model can do, or a friendly word."""
     return DemoReply(WORDING["welcome" if task.intent.kind == "thanks" else "help"])
 
 
-def ask_what_is_meant(task: DemoTask) -> DemoReply:
+def make_clarifying_question(task: DemoTask) -> DemoReply:
     """Ask which of several things a vague request means."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
@@ -187,7 +187,7 @@ def ask_what_is_meant(task: DemoTask) -> DemoReply:
     return DemoReply(f"There is more than one way to make {what} better, so I'd rather ask than guess.", [question])
 
 
-def explain_files(task: DemoTask) -> DemoReply:
+def make_explanation(task: DemoTask) -> DemoReply:
     """Explain the files that the request names, or the whole project."""
     findings, named = task.findings, task.intent.paths
     if task.listed_files is None:
@@ -224,12 +224,12 @@ def _overview(paths: list[str]) -> list[str]:
     ]
 
 
-_SKILLS = {"fix": editing_skills.propose_fix, "vague": ask_what_is_meant, "explain": explain_files}
+_SKILLS = {"fix": editing_skills.propose_fix, "vague": make_clarifying_question, "explain": make_explanation}
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
 """What the model writes, unasked, when nobody stops it."""
 
 
-def respond(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoReply:
+def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoReply:
     """Return the response to the body of a chat request.
 
     Args:
@@ -242,7 +242,7 @@ def respond(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoRe
     turn, choice = turns[-1], request.get("tool_choice")
     functions = [tool["function"] for tool in request.get("tools") or ()]
     offered = {function["name"]: function.get("parameters") or {} for function in functions}
-    if choice == "none" and (said := answer_aside(request["messages"], turns)) is not None:
+    if choice == "none" and (said := answer_side_question(request["messages"], turns)) is not None:
         return DemoReply(said)
     if choice == "none" or not offered:
         last = request["messages"][-1]
@@ -267,7 +267,7 @@ def respond(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoRe
 
 def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoReply:
     """Return the next step of a task while tools may be called."""
-    task, turn = current_task(turns), turns[-1]
+    task, turn = find_current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.is_staged]:
         return DemoReply(
             f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
@@ -277,15 +277,15 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
     if turn.images and not turn.steps and task.intent.kind != "fix":
         return DemoReply(WORDING["no_eyes"].format(images=plural(turn.images, "image")))
     if turn.has_note("ask_first") and not turn.answers:
-        return ask_for_another_way(task)
+        return make_question_instead_of_fix(task)
     if reply := _follow_up(task):
         return reply
     match task.intent.kind:
         case "agents":
             return editing_skills.propose_beside_agents(task, agents)
         case "heard":
-            return editing_skills.describe_reports(agents)
-    return _SKILLS.get(task.intent.kind, say_help)(task)
+            return editing_skills.make_decision_report(agents)
+    return _SKILLS.get(task.intent.kind, make_help_reply)(task)
 
 
 def _follow_up(task: DemoTask) -> DemoReply | None:
@@ -336,7 +336,7 @@ def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
     waits, change = ("are staged and wait", "They change") if len(ids) > 1 else ("is staged and waits", "It changes")
     names = join_in_sentence([f"**{name}**" for name in ids]) or "My proposal"
     told = f"{names} {waits} for you:{about} {change} {_files(turn)}; nothing is written yet."
-    if current_task(turns).intent.kind == "agents":
+    if find_current_task(turns).intent.kind == "agents":
         return f"{told}\n\n{WORDING['with_agents']['waits']}"
     offers = agents is not None and not agents.have_proposed
     return "\n\n".join([told, WORDING["how_to_decide"], *([WORDING["offer"]] if offers else [])])
@@ -354,7 +354,7 @@ def _summarise(turns: Sequence[DemoTurn]) -> str:
         "What the user asked for": [" ".join(text.split())[:300] for text in asked],
         "Files read": [f"`{call.arguments.get('path')}`" for call in calls if call.name == "read_file"],
         "Files with proposed edits": [f"`{call.arguments.get('path')}`" for call in calls if call.is_staged],
-        "Decisions": [note.splitlines()[0][:300] for turn in turns for note in turn.notes if is_decision(note)],
+        "Decisions": [note.splitlines()[0][:300] for turn in turns for note in turn.notes if is_decision_note(note)],
     }
     filled = {head: dict.fromkeys(lines) for head, lines in sections.items() if lines}
     parts = ["\n".join([f"## {head}", "", *(f"- {line}" for line in lines)]) for head, lines in filled.items()]

@@ -29,7 +29,7 @@ from uuid import uuid4
 from app.config.settings import CheckTable
 from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
-from app.demo.demo_model import respond
+from app.demo.demo_model import reply_to_request
 
 _CHARACTERS_PER_TOKEN = 4
 _PIECES = re.compile(r"\s*\S{1,12}|\s+")
@@ -56,7 +56,7 @@ class DemoCompletion:
         self._usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
         self._finish_reason = "tool_calls" if reply.calls else "stop"
 
-    def to_object(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The response as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text or None, "refusal": None}
         if self._calls:
@@ -161,7 +161,7 @@ class _Connection:
                 message = f"The model `{model}` does not exist; this server has `{MODEL_ID}`."
                 self._refuse(HTTPStatus.NOT_FOUND, message, "model_not_found")
                 return
-            completion = DemoCompletion(request, await asyncio.to_thread(respond, request, self.agents))
+            completion = DemoCompletion(request, await asyncio.to_thread(reply_to_request, request, self.agents))
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             reason = f"{type(error).__name__}: {error}"
             message = f"The request is not in the form of the Chat Completions API ({reason})."
@@ -170,7 +170,7 @@ class _Connection:
         if request.get("stream"):
             await self._stream(completion)
         else:
-            self._send(HTTPStatus.OK, completion.to_object())
+            self._send(HTTPStatus.OK, completion.to_json())
 
     async def _stream(self, completion: DemoCompletion) -> None:
         """Send the chunks at the pace of tokens, for as long as the client listens."""

@@ -41,7 +41,7 @@ class TideBug:
 class FixStyle:
     """The variant of the fix."""
 
-    ways: frozenset[str] = frozenset()
+    variants: frozenset[str] = frozenset()
     """What the fix has besides: keys of `fix` in words.toml."""
     name: str = "TIDAL_PERIOD"
     """What half a lunar day is called, if it gets a name."""
@@ -51,10 +51,10 @@ class FixStyle:
     def describe(self, bug: TideBug) -> str:
         """Return how this fix differs from the plain one."""
         facts = {**asdict(bug), "name": self.name, "only": self.only}
-        return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.ways)
+        return " ".join(way["told"].format(**facts) for key, way in _WAYS.items() if key in self.variants)
 
 
-def find_bug(sources: Mapping[str, str]) -> TideBug | None:
+def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
     """The bug in `sources` (path to text), or None if it isn't there, or no longer."""
     found = next(((path, match) for path, text in sources.items() if (match := _CONSTANT.search(text))), None)
     if found is None:
@@ -73,10 +73,10 @@ def rank_fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]
         asked = _follow(words, asked, bug)
     yield asked
     for more in ({"name", "comment"}, {"name"}, {"comment"}, {"docstring"}, {"comment", "docstring"}):
-        yield replace(asked, ways=asked.ways - {"small"} | more)
-    yield replace(asked, ways=asked.ways - {"comment", "docstring"})
+        yield replace(asked, variants=asked.variants - {"small"} | more)
+    yield replace(asked, variants=asked.variants - {"comment", "docstring"})
     if bug.test:
-        yield replace(asked, ways=asked.ways - {"small"} | {"name", "comment", "docstring", "test"})
+        yield replace(asked, variants=asked.variants - {"small"} | {"name", "comment", "docstring", "test"})
     yield FixStyle(frozenset({"small"}))
 
 
@@ -90,7 +90,7 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
     capitals = [name for name in _CAPITALS.findall(words) if name != bug.constant]
     if capitals or "name" in asked:
         asked = asked - {"small"} | {"name"}
-    ways = style.ways - {"small", "only"} - refused | asked - (set() if bug.test else {"test"})
+    ways = style.variants - {"small", "only"} - refused | asked - (set() if bug.test else {"test"})
     files = [path for path in PATH_PATTERN.findall(words) if path.endswith(".py")]
     only = next((path for path in (bug.moon, bug.tides) for file in files if path and path.endswith(file)), "")
     if "small" in ways:
@@ -103,29 +103,29 @@ def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
         after[bug.tides] = _mended_tides(sources[bug.tides], bug, style)
-    if "test" in style.ways:
+    if "test" in style.variants:
         after[bug.test] = sources[bug.test].rstrip("\n") + _TEXT["test"]
     return {path: text for path, text in after.items() if text != sources[path] and style.only in ("", path)}
 
 
 def _mended_moon(text: str, bug: TideBug, style: FixStyle) -> str:
-    lines = [_TEXT["comment"]] if "comment" in style.ways else []
+    lines = [_TEXT["comment"]] if "comment" in style.variants else []
     lines.append(f"{bug.constant} = timedelta(hours=24, minutes=50)")
-    documented = "docstring" in style.ways
+    documented = "docstring" in style.variants
     lines += [_TEXT["docstring"]] if documented else []
-    if "name" in style.ways and style.name not in text:
+    if "name" in style.variants and style.name not in text:
         lines += ["", f"{style.name} = {bug.constant} / 2"]
         lines += [_TEXT["name_docstring"]] if documented else []
     return _CONSTANT.sub("\n".join(lines), text, count=1)
 
 
 def _mended_tides(text: str, bug: TideBug, style: FixStyle) -> str:
-    name = style.name if "name" in style.ways else bug.constant
-    whole, half = (name, f"{name} / 2") if "name" in style.ways else (f"{name} / 2", f"{name} / 4")
-    if in_place := style.ways & {"small", "only"}:
+    name = style.name if "name" in style.variants else bug.constant
+    whole, half = (name, f"{name} / 2") if "name" in style.variants else (f"{name} / 2", f"{name} / 4")
+    if in_place := style.variants & {"small", "only"}:
         whole, half = "timedelta(hours=12, minutes=25)", "timedelta(hours=6, minutes=12, seconds=30)"
     text = text.replace("timedelta(hours=12)", whole).replace("timedelta(hours=6)", half)
-    if "comment" in style.ways:
+    if "comment" in style.variants:
         step = re.compile(rf"^( *)(.*= {re.escape(whole)})$", re.MULTILINE)
         text = step.sub(rf"\1{_TEXT['step_comment']}\n\1\2", text)
     module = bug.moon.removeprefix("src/").removesuffix(".py").replace("/", ".")
@@ -147,7 +147,7 @@ def _is_test(path: str) -> bool:
     return "tests" in PurePosixPath(path).parts or PurePosixPath(path).name.startswith("test_")
 
 
-def ask_for_another_way(task: DemoTask) -> DemoReply:
+def make_question_instead_of_fix(task: DemoTask) -> DemoReply:
     """A question instead of one more proposal."""
     told = _cited(task, "Before I propose the next thing, I ask.").rstrip()
     return DemoReply(told, [PlannedCall("ask_user", {"question": WORDING["another_way"]})])
@@ -201,7 +201,7 @@ _SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 def propose_fix(task: DemoTask) -> DemoReply:
     """Find the bug that the tests complain of, and mend it."""
-    if task.feedback and (known := find_bug(task.earlier_findings.texts)):
+    if task.feedback and (known := find_tide_bug(task.earlier_findings.texts)):
         if calls := task.findings.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
             return DemoReply("I read the files again before I change the proposal.", calls)
     elif task.listed_files is None:
@@ -209,7 +209,7 @@ def propose_fix(task: DemoTask) -> DemoReply:
     elif step := _next_reading(task, task.listed_files):
         return step
     texts = task.findings.texts
-    if (bug := find_bug(texts)) is None:
+    if (bug := find_tide_bug(texts)) is None:
         return DemoReply(
             f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. "
             f"{WORDING['no_bug']}"
@@ -218,7 +218,7 @@ def propose_fix(task: DemoTask) -> DemoReply:
         calls = [_edit_call(task, path, text, _SUMMARY) for path, text in apply_fix(texts, bug, style).items()]
         if calls and task.is_new_proposal(calls):
             return DemoReply(_cited(task, "So this proposal is different.") + _explain_fix(task, bug, style), calls)
-    return ask_for_another_way(task)
+    return make_question_instead_of_fix(task)
 
 
 def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
@@ -237,7 +237,7 @@ def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
     if calls := findings.calls_to_read(tests):
         return DemoReply("The tests say what is expected, so I begin with them.", calls)
     left = _MOST_FILES - len(findings.asked)
-    if left <= 0 or ((bug := find_bug(findings.texts)) and bug.tides):
+    if left <= 0 or ((bug := find_tide_bug(findings.texts)) and bug.tides):
         return None
     modules = re.findall(r"^(?:from|import) ([\w.]+)", "\n".join(findings.texts.values()), re.MULTILINE)
     endings = tuple(f"{module.replace('.', '/')}.py" for module in modules)
@@ -263,20 +263,20 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
         return DemoReply(words["call"], task.findings.calls_to_read(_READ_BESIDE_AGENTS))
     texts, summary = task.findings.texts, _TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
-    if bug := find_bug(texts):
+    if bug := find_tide_bug(texts):
         after, summary = apply_fix(texts, bug, FixStyle()), _SUMMARY
     else:
         after = {test: text.rstrip("\n") + _TEXT["test"]} if text and _TEXT["test"] not in text else {}
     calls = [_edit_call(task, path, text, summary) for path, text in after.items()]
     proposals = [
         f"{title} proposes **{name}**" if name else words["refused"].format(title=title)
-        for title, name in agents.propose().items()
+        for title, name in agents.propose_edits().items()
     ]
     told = f"{join_in_sentence(proposals)}."
     return DemoReply(f"{told} {words['added']}" if calls else f"{told}\n\n{words['waits']}", calls)
 
 
-def describe_reports(agents: DemoAgents | None) -> DemoReply:
+def make_decision_report(agents: DemoAgents | None) -> DemoReply:
     """Return what the other agents are told of the user's decisions."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:

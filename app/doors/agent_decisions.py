@@ -54,12 +54,14 @@ class DecisionStatus:
         return self.state == "denied" and not self.has_feedback
 
 
-def read_decision_status(database: Database, workspace: str, proposal: str, reported: int = 0) -> DecisionStatus:
+def read_decision_status(
+    database: Database, workspace: str, proposal: str, reported_count: int = 0
+) -> DecisionStatus:
     """Read the status once.
 
     Args:
         workspace: What the store calls it (`OpenWorkspace.name`).
-        reported: The number of the last decision that was reported of.
+        reported_count: The number of the last decision that was reported of.
 
     Raises:
         UnknownProposal: there is none of this id.
@@ -67,7 +69,7 @@ def read_decision_status(database: Database, workspace: str, proposal: str, repo
     """
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
-    values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported}
+    values = {"workspace": workspace, "number": number, "id": f"P{number}", "reported": reported_count}
     rows = database.query_rows(_SELECT_STATUS, values)
     if not rows:
         raise UnknownProposal(f"There is no proposal {proposal.strip()[:40] or '(empty)'} in this workspace.")
@@ -81,7 +83,7 @@ def wait_for_decision(
     signal: ChangeSignal,
     proposal: str,
     *,
-    reported: int = 0,
+    reported_count: int = 0,
     seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> DecisionStatus:
@@ -90,7 +92,7 @@ def wait_for_decision(
     Args:
         workspace: What the store calls it (`OpenWorkspace.name`).
         signal: The workspace's (`OpenWorkspace.signal`).
-        reported: The number of the last decision that was reported of.
+        reported_count: The number of the last decision that was reported of.
         seconds: No longer than that; None for as long as it takes.
 
     Returns:
@@ -106,7 +108,7 @@ def wait_for_decision(
         patient_until = 0.0
         while True:
             # Looked for once the watch is in place: what is written after this look is heard.
-            now = read_decision_status(database, workspace, proposal, reported)
+            now = read_decision_status(database, workspace, proposal, reported_count)
             until = end
             if now.is_decided:
                 patient_until = patient_until or time.monotonic() + RECORD_WAIT_SECONDS
@@ -120,14 +122,14 @@ def wait_for_decision(
             watch.wait(until - time.monotonic(), stop)
 
 
-def wait_until_read(
+def wait_until_lines_are_read(
     reading: SeenLinesStore,
     signal: ChangeSignal,
-    limit: int,
+    max_unread: int,
     seconds: float,
     stop: threading.Event | None = None,
 ) -> None:
-    """Wait until no more than `limit` lines wait unread, for at most `seconds`, or until `stop` is set.
+    """Wait until no more than `max_unread` lines wait unread, for at most `seconds`, or until `stop` is set.
 
     Raises:
         StorageError: the database cannot be read.
@@ -135,7 +137,7 @@ def wait_until_read(
     """
     end = time.monotonic() + seconds
     with ChangeWatch(signal) as watch:
-        while reading.unread_count() > limit and (left := end - time.monotonic()) > 0:
+        while reading.unread_count() > max_unread and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
             watch.wait(left, stop)
@@ -172,11 +174,11 @@ _ON_DISK_STATES = {
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
-def report_proposal(runtime: OpenWorkspace, proposal_id: str, reported: int = 0) -> tuple[str, int]:
+def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: int = 0) -> tuple[str, int]:
     """Describe the decisions on a proposal for the agent that made it.
 
     Args:
-        reported: The number of the last decision whose words the agent has read; they are not repeated.
+        reported_count: The number of the last decision whose words the agent has read; they are not repeated.
 
     Returns:
         The text, and the number of the last decision in it.
@@ -193,23 +195,26 @@ def report_proposal(runtime: OpenWorkspace, proposal_id: str, reported: int = 0)
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}
     decisions += [each for each in not_yet if each.number not in known]
-    return describe_decisions(proposal, decisions, reported), proposal.last.number if proposal.last else 0
+    return describe_decisions(proposal, decisions, reported_count), proposal.last.number if proposal.last else 0
 
 
-def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported: int = 0) -> str:
+def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported_count: int = 0) -> str:
     """Return the report for the agent: the state, the user's words, then each hunk with the text around it.
 
     Args:
         decisions: All on it, oldest first.
-        reported: The number of the last decision whose words the agent has read.
+        reported_count: The number of the last decision whose words the agent has read.
     """
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_BY_HAND.format(names=", ".join(names)))
-    parts += [each.stale for each in decisions if each.stale and (each.number > reported or each.number == 0)]
+    parts += [each.stale for each in decisions if each.stale and (each.number > reported_count or each.number == 0)]
     # The words come before the excerpts: whoever cuts a long text off cuts its end.
     said = [
-        words for each in decisions if each.number > reported or each.number == 0 if (words := format_feedback(each))
+        words
+        for each in decisions
+        if each.number > reported_count or each.number == 0
+        if (words := format_feedback(each))
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from app.git.run_git import GitFailed, run_git
 from app.sandbox.environment import user_program_environment
-from app.sandbox.process import StartFailed, end_tree, run_process
+from app.sandbox.process import StartFailed, end_process_tree, run_process
 
 SECONDS = 20.0
 LARGEST_OUTPUT = 1 << 20
@@ -114,7 +114,7 @@ async def run_external_diff(
                 environment=_environment(environment, marker, width, dark=dark),
                 seconds=SECONDS,
                 output=take,
-                end=partial(end_tree, marker=marker),
+                end_process=partial(end_process_tree, marker=marker),
             )
     except (StartFailed, OSError) as error:
         return DiffOutput("", f"`{command}` could not be run ({error}).")

@@ -26,10 +26,10 @@ _HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
 class AgentPipes:
     """The agent, as the child sees it: the child's answer goes through the parent."""
 
-    def __init__(self, began: float, answers: int, parent: int) -> None:
-        self.began = began
+    def __init__(self, start_time: float, answer_descriptor: int, parent: int) -> None:
+        self.began = start_time
         """When the hook was started, by the monotonic clock."""
-        self._answers = answers
+        self._answers = answer_descriptor
         self._parent = parent
         self._delivered = _thread.allocate_lock()
         self._delivered.acquire()

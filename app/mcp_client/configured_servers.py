@@ -269,7 +269,7 @@ class KnownServers:
 
 
 def find_servers(
-    own: Mapping[str, ServerTable],
+    own_tables: Mapping[str, ServerTable],
     workspace: Workspace,
     store: trust.TrustStore,
     environment: Mapping[str, str],
@@ -279,16 +279,16 @@ def find_servers(
     """Read the server tables of all configuration files; blocks.
 
     Args:
-        own: The `[mcp.NAME]` tables.
+        own_tables: The `[mcp.NAME]` tables.
         workspace: Whose files count where they are trusted.
         store: Keeps what is trusted.
         environment: Says where the user's home is; empty to leave out what is written there for other agents.
         of_workspace: Names of the tables that are the workspace's own.
     """
-    whole = {name: table for name, table in own.items() if table.command or table.url}
+    whole = {name: table for name, table in own_tables.items() if table.command or table.url}
     first = [_own(name, table, theirs=name in of_workspace) for name, table in whole.items()]
     found = [ImportedServers(tuple(first))]
-    files = find_server_files(workspace, store)
+    files = find_workspace_server_files(workspace, store)
     found += [each.found for each in files if each.trusted]
     untrusted = [each.name for each in files if not each.trusted]
     found.append(read_user_servers(environment, workspace.root))
@@ -296,11 +296,11 @@ def find_servers(
     problems = [escape_unsafe(line, keep="") for one in found for line in one.problems]
     for each in (definition for one in found for definition in one.definitions):
         definitions.setdefault(each.name, each)
-    for name in [each for each in own if each not in whole]:
+    for name in [each for each in own_tables if each not in whole]:
         if name in of_workspace:
             problems.append(f"{trust.FILE_NAME}: [mcp.{name}] has neither a command nor a url.")
         elif name in definitions:
-            definitions[name], problem = _adjusted(definitions[name], own[name])
+            definitions[name], problem = _adjusted(definitions[name], own_tables[name])
             problems += [problem] if problem else []
         else:
             problems.append(f"[mcp.{name}] has neither a command nor a url, and no other file names that server.")
@@ -323,7 +323,7 @@ def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerD
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFile:
+class WorkspaceServerFile:
     """A file of the workspace, for another agent, that names servers."""
 
     name: str
@@ -332,7 +332,7 @@ class ServerFile:
     found: ImportedServers
 
 
-def find_server_files(workspace: Workspace, store: trust.TrustStore) -> list[ServerFile]:
+def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[WorkspaceServerFile]:
     """Return the workspace's files that name servers; unreadable ones are left out. Blocks."""
     files = []
     for name in WORKSPACE_SERVER_FILES:
@@ -340,5 +340,5 @@ def find_server_files(workspace: Workspace, store: trust.TrustStore) -> list[Ser
             content = trust.read_workspace_configuration(workspace, name)
             found = read_workspace_servers(name, content) if content else ImportedServers()
             if found.definitions or (content and trust.is_trusted(content, store, name)):
-                files.append(ServerFile(name, content, trust.is_trusted(content, store, name), found))
+                files.append(WorkspaceServerFile(name, content, trust.is_trusted(content, store, name), found))
     return files

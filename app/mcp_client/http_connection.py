@@ -21,9 +21,9 @@ from app.llm.response.sse import EventDecoder
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
-    Connection,
     ConnectionLost,
     HandleNotification,
+    McpConnection,
     SessionEnded,
     SignInNeeded,
     parse_message,
@@ -61,7 +61,7 @@ def _read_certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-class HttpConnection(Connection):
+class HttpConnection(McpConnection):
     """Connection to a server at an address.
 
     Args:
@@ -76,10 +76,10 @@ class HttpConnection(Connection):
         url: str,
         headers: Mapping[str, str],
         root: Path,
-        notified: HandleNotification,
-        authorise: AuthorizationHeaders,
+        on_notification: HandleNotification,
+        authorization_headers: AuthorizationHeaders,
     ) -> None:
-        super().__init__(root, notified)
+        super().__init__(root, on_notification)
         if not _is_address(url):
             raise ConnectionLost("its url is no address of a server")
         headers = {name: value.strip() for name, value in headers.items()}
@@ -88,7 +88,7 @@ class HttpConnection(Connection):
                 # Not the value: it may be a token.
                 raise ConnectionLost(f"its header {name[:80]!r} can't be sent: it is not one line of ASCII")
         self._url = url
-        self._authorise = authorise
+        self._authorise = authorization_headers
         self._session = ""
         self._version = ""
         self._client = httpx2.AsyncClient(

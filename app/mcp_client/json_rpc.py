@@ -66,7 +66,7 @@ def parse_messages(line: bytes | None) -> Any:
         raise RpcError(PARSE_ERROR, f"The line is not one JSON text in UTF-8: {error}.") from error
 
 
-def read_request(message: object) -> RpcRequest | None:
+def parse_request(message: object) -> RpcRequest | None:
     """Return the request or notification that an object is; None for a response, which nobody awaits.
 
     Raises:

@@ -20,7 +20,7 @@ from app.mcp_client.json_rpc import (
     RpcError,
     RpcRequest,
     parse_messages,
-    read_request,
+    parse_request,
 )
 
 MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
@@ -73,16 +73,16 @@ class ServerTimeout(Exception):
     """The server did not respond in time."""
 
 
-class Connection(ABC):
+class McpConnection(ABC):
     """A session with one server.
 
     Args:
         root: The workspace, which the server may ask for.
     """
 
-    def __init__(self, root: Path, notified: HandleNotification) -> None:
+    def __init__(self, root: Path, on_notification: HandleNotification) -> None:
         self._root = root
-        self._notified = notified
+        self._notified = on_notification
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._unasked = 0
@@ -156,7 +156,7 @@ class Connection(ABC):
     def _hear(self, message: object) -> list[Message]:
         """Handle a message that is no answer; return the messages to send."""
         try:
-            call = read_request(message)
+            call = parse_request(message)
         except RpcError as refusal:
             return [refusal.to_response()] if refusal.id is not None else []
         if call is None:

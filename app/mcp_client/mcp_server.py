@@ -13,21 +13,21 @@ from app.config.config_tables import ServerTable
 from app.mcp_client.configured_servers import InvalidServer, ServerDefinition, WriteAccess, find_write_access
 from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Message
 from app.mcp_client.mcp_connection import (
-    Connection,
     ConnectionLost,
+    McpConnection,
     ServerError,
     ServerTimeout,
     SessionEnded,
     SignInNeeded,
 )
-from app.mcp_client.server_program import RunningProgram, start_program
+from app.mcp_client.server_program import ServerProgram, start_server_program
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ServerLog, ToolDefinition, ToolListing
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
-from app.tools.tool_registry import Unavailable
+from app.tools.tool_registry import UnavailableServer
 
 if TYPE_CHECKING:
     from app.mcp_client.oauth import ConfirmOrigins, OAuthSession, ShowSignIn
@@ -72,7 +72,7 @@ class McpServer:
         root: Path,
         environment: Mapping[str, str],
         tokens: TokenStore,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
         self.definition = definition
@@ -84,16 +84,16 @@ class McpServer:
         self.started_at = 0.0
         """When its start began, by the loop's clock."""
         self.log = ServerLog()
-        self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, changed, remembered)
+        self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, on_change, remembered)
         """What it offers."""
         self.asking = asyncio.Lock()
         """Held while it is asked for something: on its layer there is one call at a time."""
         self._sandbox = sandbox
         self._root = root
         self._environment = environment
-        self._changed = changed
-        self._program: RunningProgram | None = None
-        self._connection: Connection | None = None
+        self._changed = on_change
+        self._program: ServerProgram | None = None
+        self._connection: McpConnection | None = None
         self._starting: asyncio.Task[None] | None = None
         self._tokens = tokens
         self._signed_in: OAuthSession | None = None
@@ -122,13 +122,13 @@ class McpServer:
         return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
-    def unavailable_reason(self) -> Unavailable | None:
+    def unavailable_reason(self) -> UnavailableServer | None:
         """Return why its tools cannot be used now; None where they can, or it is switched off."""
         subject, state = f"The MCP server {display_name(self.name)}", self.state
         why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
         if state is ServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
-            return Unavailable(
+            return UnavailableServer(
                 self.name,
                 state,
                 "it is still starting",
@@ -137,7 +137,7 @@ class McpServer:
                 "so.",
             )
         if state is ServerState.SIGN_IN:
-            return Unavailable(
+            return UnavailableServer(
                 self.name,
                 state,
                 why,
@@ -145,7 +145,7 @@ class McpServer:
                 f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
             )
         if state is ServerState.FAILED and not self.tools:
-            return Unavailable(
+            return UnavailableServer(
                 self.name,
                 state,
                 why,
@@ -156,7 +156,7 @@ class McpServer:
             )
         if state is ServerState.FAILED:
             notice = f"{subject} has ended: {why}. The next call of one of its tools starts it again."
-            return Unavailable(self.name, state, why, notice)
+            return UnavailableServer(self.name, state, why, notice)
         return None
 
     async def write_access(self) -> WriteAccess:
@@ -174,7 +174,7 @@ class McpServer:
             # Whoever waits for it hears of it; so does the user, by its state.
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
-    async def start(self) -> None:
+    async def start_and_wait(self) -> None:
         """Start it and wait until it is ready. Raises ConnectionLost, also where it is not to run."""
         if not self._wanted:
             raise ConnectionLost(_OFF)
@@ -198,7 +198,7 @@ class McpServer:
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
-    async def prepare_call(self, pending: PendingFiles) -> list[str]:
+    async def start_with_files(self, pending: PendingFiles) -> list[str]:
         """Have it ready, with these changes over the workspace.
 
         Returns:
@@ -208,7 +208,7 @@ class McpServer:
             ConnectionLost: It can't be.
         """
         for _ in range(2):
-            await self.start()
+            await self.start_and_wait()
             if self._given_up:
                 await self._rouse()
             if self._program is None:
@@ -244,9 +244,9 @@ class McpServer:
             return
         except (ServerTimeout, ConnectionLost):
             await self._fail("it still does what the user has stopped")
-            await self.start()
+            await self.start_and_wait()
 
-    async def call(self, offer: ToolDefinition, arguments: Mapping[str, object]) -> Message:
+    async def call_tool(self, tool: ToolDefinition, arguments: Mapping[str, object]) -> Message:
         """Call a tool.
 
         Raises:
@@ -254,8 +254,8 @@ class McpServer:
             ConnectionLost: It is gone, or does not answer and was ended.
             Withdrawn: It does not offer that any more; it was not called.
         """
-        self.listing.check_offered(offer)
-        params: Message = {"name": offer.tool, "arguments": dict(arguments)}
+        self.listing.require_offered(tool)
+        params: Message = {"name": tool.tool, "arguments": dict(arguments)}
         try:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
@@ -264,8 +264,8 @@ class McpServer:
                 await self._fail_for(error)
                 raise
             await self._fail(str(error))
-            await self.start()
-            self.listing.check_offered(offer)
+            await self.start_and_wait()
+            self.listing.require_offered(tool)
             try:
                 result = await self._request("tools/call", params)
             except (SessionEnded, SignInNeeded) as again:
@@ -330,7 +330,7 @@ class McpServer:
             raise ConnectionLost(why) from error
         self._become(ServerState.READY)
         if self._connection is not None:
-            self.listing.follow(self._connection)
+            self.listing.follow_changes(self._connection)
 
     async def _connect(self) -> None:
         await self._close()
@@ -340,22 +340,22 @@ class McpServer:
         if self.definition.is_remote:
             self._connection = await asyncio.to_thread(self._address, table)
         else:
-            self._program = program = await start_program(
+            self._program = program = await start_server_program(
                 self.name,
                 table,
                 reach,
                 self._sandbox(),
                 self._root,
                 self._environment,
-                notified=self._notified,
+                on_notification=self._notified,
                 log=self.log.add_output,
             )
             self._connection = program.connection
             self._spawn(self._mourn(program))
         await self._greet(self._connection)
-        await self.listing.fetch(self._connection)
+        await self.listing.fetch_tools(self._connection)
 
-    def _address(self, table: ServerTable) -> Connection:
+    def _address(self, table: ServerTable) -> McpConnection:
         # It brings an HTTP client along, which takes a moment to be imported and made.
         from app.mcp_client.http_connection import HttpConnection
 
@@ -389,9 +389,9 @@ class McpServer:
             raise ConnectionLost(str(error)) from error
         if self._wanted:
             self.allow_restart()
-            await self.start()
+            await self.start_and_wait()
 
-    async def _greet(self, connection: Connection) -> None:
+    async def _greet(self, connection: McpConnection) -> None:
         params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
         seconds = self.definition.table.start_timeout
         try:
@@ -419,7 +419,7 @@ class McpServer:
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
-    async def _mourn(self, program: RunningProgram) -> None:
+    async def _mourn(self, program: ServerProgram) -> None:
         """Report the end of a program that ended by itself."""
         await program.connection.gone.wait()
         if self._program is program and self.state is ServerState.READY:
@@ -430,7 +430,7 @@ class McpServer:
             await self._close()
         finally:
             self.log.add_note(why)
-            self.listing.drop_unconfirmed()
+            self.listing.drop_unconfirmed_tools()
             self._become(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:

@@ -16,11 +16,11 @@ from app.mcp_client.configured_servers import ServerDefinition
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.server_tool import ServerTool, describe_startup_wait, unavailable_message
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, read_tools
+from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, parse_tools
 from app.sandbox.sandbox import Sandbox
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable, make_tool_schema
+from app.tools.tool_registry import SourceTools, ToolSource, UnavailableServer, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -32,9 +32,9 @@ _MOST = 8
 _WORD = re.compile(r"[^\W_]+")
 
 
-def do_tools_fit_context(tools: Sequence[Tool], window: int | None) -> bool:
+def do_tools_fit_context(tools: Sequence[Tool], context_tokens: int | None) -> bool:
     """Return whether the descriptions of all these tools fit in a model's context window."""
-    room = (window or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
+    room = (context_tokens or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
     for tool in tools:
         room -= len(json.dumps(make_tool_schema(tool)))
         if room < 0:
@@ -77,7 +77,7 @@ class ToolSearch(Tool):
         return ToolOutput(f"Call one of these by call_tool:\n{text}", ", ".join(tool.name for tool in found))
 
 
-class CallTool(Tool):
+class CallFoundTool(Tool):
     """Calls a tool that was found.
 
     Args:
@@ -192,8 +192,8 @@ class McpServers(ToolSource):
             take to start.
     """
 
-    def __init__(self, around: ServerEnvironment, patience: float | None = None) -> None:
-        self._around = around
+    def __init__(self, environment: ServerEnvironment, patience: float | None = None) -> None:
+        self._around = environment
         self._patience = patience
         self._servers: dict[str, McpServer] = {}
         self._switched: dict[str, bool] = {}
@@ -215,7 +215,7 @@ class McpServers(ToolSource):
         self._changed.clear()
         await self._changed.wait()
 
-    async def update(self, definitions: Sequence[ServerDefinition]) -> None:
+    async def set_definitions(self, definitions: Sequence[ServerDefinition]) -> None:
         """Set the servers: new or changed ones are started, missing ones are stopped."""
         async with self._switching:
             await self._know(definitions)
@@ -245,7 +245,7 @@ class McpServers(ToolSource):
             for name, each in wanted.items()
         }
         for server in self.servers:
-            if self.is_switched_on(server) and server.state is ServerState.OFF:
+            if self.is_enabled(server) and server.state is ServerState.OFF:
                 server.start_in_background()
         self._changed.set()
 
@@ -258,7 +258,7 @@ class McpServers(ToolSource):
             with suppress(ValueError, LookupError, TypeError, RecursionError):
                 entry = json.loads(kept[f"{TOOL_LIST_KEY_PREFIX}{each.name}"])
                 if entry["server"] == each.fingerprint:
-                    found[each.name] = tuple(read_tools(each.name, entry["tools"])[0])
+                    found[each.name] = tuple(parse_tools(each.name, entry["tools"])[0])
         return found
 
     def _tell_change(self, name: str) -> None:
@@ -280,17 +280,17 @@ class McpServers(ToolSource):
                 f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
             )
 
-    def is_switched_on(self, server: McpServer) -> bool:
+    def is_enabled(self, server: McpServer) -> bool:
         """Return whether the server may run."""
         return self._switched.get(server.name, server.definition.table.enabled)
 
-    async def set_switch(self, server: McpServer, *, on: bool) -> None:
+    async def set_enabled(self, server: McpServer, *, enabled: bool) -> None:
         """Start or stop a server, and remember that; raises StorageError."""
         async with self._switching:
-            kept = "on" if on else "off"
+            kept = "on" if enabled else "off"
             await asyncio.to_thread(self._around.store.set_setting, f"{SWITCH_KEY_PREFIX}{server.name}", kept)
-            self._switched[server.name] = on
-            if on:
+            self._switched[server.name] = enabled
+            if enabled:
                 server.start_in_background()
             else:
                 await server.stop()
@@ -299,10 +299,10 @@ class McpServers(ToolSource):
         """Stop it and start it again, unless it is switched off."""
         async with self._switching:
             await server.stop()
-            if self.is_switched_on(server):
+            if self.is_enabled(server):
                 server.start_in_background()
 
-    async def offered_tools(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, context_tokens: int | None) -> SourceTools:
         """Return the tools of all servers, behind a search where they would take too much of the context.
 
         One that is starting is waited for where it is not known what it offers. One of which that is known, or that
@@ -311,10 +311,10 @@ class McpServers(ToolSource):
         await asyncio.gather(*map(self._wait_for, self._awaited))
         for server in self.servers:
             server.allow_restart()
-        tools = [tool for server in self.servers if self.is_switched_on(server) for tool in self._tools_of(server)]
-        if not tools or do_tools_fit_context(tools, window):
-            return ExtraTools(tools)
-        return ExtraTools((ToolSearch(tools), CallTool(tools, self.find_tool)), tools)
+        tools = [tool for server in self.servers if self.is_enabled(server) for tool in self._tools_of(server)]
+        if not tools or do_tools_fit_context(tools, context_tokens):
+            return SourceTools(tools)
+        return SourceTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 
     async def _wait_for(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or it has had its time."""
@@ -330,7 +330,7 @@ class McpServers(ToolSource):
         return [
             each
             for each in self.servers
-            if self.is_switched_on(each) and each.state is ServerState.STARTING and not each.tools
+            if self.is_enabled(each) and each.state is ServerState.STARTING and not each.tools
         ]
 
     @property
@@ -339,31 +339,29 @@ class McpServers(ToolSource):
         return describe_startup_wait(self._awaited)
 
     @property
-    def unavailable_servers(self) -> list[Unavailable]:
+    def unavailable_servers(self) -> list[UnavailableServer]:
         """Return the servers that are switched on and cannot be used now."""
         return [
-            found
-            for each in self.servers
-            if self.is_switched_on(each) and (found := each.unavailable_reason) is not None
+            found for each in self.servers if self.is_enabled(each) and (found := each.unavailable_reason) is not None
         ]
 
-    async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+    async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
         """Return a tool of a server that had not started when the turn began; wait for the server.
 
         Args:
-            waits: Takes in a few words what is waited for; empty words end the wait.
+            report_wait: Takes in a few words what is waited for; empty words end the wait.
 
         Raises:
             ToolError: Its server can't be used; the text says why.
         """
-        found = [each for each in self.servers if self.is_switched_on(each) and has_server_prefix(name, each.name)]
+        found = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
         for server in found:
             if server.state is ServerState.STARTING:
-                waits(describe_startup_wait([server]))
+                report_wait(describe_startup_wait([server]))
                 try:
                     await server.wait_until_ready_or_failed()
                 finally:
-                    waits("")
+                    report_wait("")
         tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
         if tools:
             return tools[0]

@@ -42,7 +42,7 @@ class SignInRequest:
     """To be opened in the browser."""
     port: int
     """Of this machine, at which the browser comes back."""
-    take: Callable[[str], bool]
+    accept_pasted_address: Callable[[str], bool]
     """Takes the address at which the browser ended up, as the user pastes it; says whether it is the right one."""
 
 
@@ -89,7 +89,7 @@ class OAuthCallback:
             self._arrived.set_result(given)
         return known
 
-    async def wait(self, seconds: float) -> Mapping[str, str]:
+    async def wait_for_redirect(self, seconds: float) -> Mapping[str, str]:
         """Return the parameters of the browser's redirect. Raises TimeoutError."""
         return await asyncio.wait_for(self._arrived, seconds)
 
@@ -182,7 +182,7 @@ class OAuthSignIn:
         self._client = client
         self._client_id = client_id
 
-    async def begin(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> OAuthToken:
+    async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> OAuthToken:
         """Sign the user in.
 
         Args:
@@ -212,7 +212,7 @@ class OAuthSignIn:
                 SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept_pasted_address)
             )
             try:
-                answer = await way.wait(SIGN_IN_SECONDS)
+                answer = await way.wait_for_redirect(SIGN_IN_SECONDS)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
         answering = answer.get("iss", "" if place.names_itself else place.issuer)
@@ -447,9 +447,9 @@ class OAuthSession:
             return token is not None and await self._renewed(token) is not None
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> None:
-        """Sign the user in, as `OAuthSignIn.begin`; raises SignInFailed."""
+        """Sign the user in, as `OAuthSignIn.sign_in`; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=load_certificates()) as client:
-            token = await OAuthSignIn(self._url, client, client_id=self._client_id).begin(challenge, show, confirm)
+            token = await OAuthSignIn(self._url, client, client_id=self._client_id).sign_in(challenge, show, confirm)
         await self._keep(token)
 
     async def _renewed(self, token: OAuthToken) -> OAuthToken | None:

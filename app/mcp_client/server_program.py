@@ -15,13 +15,13 @@ from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
-    Connection,
     ConnectionLost,
     HandleNotification,
+    McpConnection,
     parse_message,
 )
 from app.sandbox.captured_changes import PendingFiles
-from app.sandbox.confinement import hide_memory
+from app.sandbox.confinement import hide_process_memory
 from app.sandbox.enclosed_process import PersistentProcess, start_persistent
 from app.sandbox.environment import add_git_settings, command_environment
 from app.sandbox.outside_access import files_in_command
@@ -38,14 +38,18 @@ _PAUSE = 0.005
 """Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
 
 
-class StdioConnection(Connection):
+class StdioConnection(McpConnection):
     """Connection to a program by its standard streams."""
 
     def __init__(
-        self, process: PersistentProcess, root: Path, notified: HandleNotification, log: Callable[[bytes], None]
+        self,
+        process: PersistentProcess,
+        root: Path,
+        on_notification: HandleNotification,
+        log: Callable[[bytes], None],
     ) -> None:
         """Listen to it; `log` takes what it prints that is no message."""
-        super().__init__(root, notified)
+        super().__init__(root, on_notification)
         self._process = process
         self._log = log
         self.why = ""
@@ -76,11 +80,11 @@ class StdioConnection(Connection):
     async def close(self) -> None:
         """Stop the program with all that it has started."""
         self._end("it was stopped")
-        await self._process.end()
+        await self._process.terminate()
         for task in self._listening:
             task.cancel()
         await asyncio.wait(self._listening)
-        await self._process.drain()
+        await self._process.discard_output()
 
     async def _listen(self) -> None:
         why = ""
@@ -96,7 +100,7 @@ class StdioConnection(Connection):
             with suppress(TimeoutError):
                 why = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _ENDING)}"
         self._end(why or "it closed its output")
-        await self._process.end()
+        await self._process.terminate()
 
     async def _lines(self) -> AsyncIterator[bytes]:
         """Yield lines of the program, each bounded. Raises ConnectionLost for one that is too long."""
@@ -138,7 +142,7 @@ class StdioConnection(Connection):
 
 
 @dataclass(frozen=True, slots=True)
-class RunningProgram:
+class ServerProgram:
     """A running program, and what is to be cleaned up when it stops."""
 
     connection: StdioConnection
@@ -160,7 +164,7 @@ class RunningProgram:
         async with self.process.paused():
             unseen = await asyncio.to_thread(self.layer.unseen_paths)
             await run_shielded(asyncio.to_thread(self.layer.replace_contents, pending))
-            await self.process.remount()
+            await self.process.remount_layer()
         return unseen
 
     @asynccontextmanager
@@ -176,17 +180,17 @@ class RunningProgram:
         await self._stack.aclose()
 
 
-async def start_program(
+async def start_server_program(
     name: str,
     table: ServerTable,
-    reach: WriteAccess,
+    write_access: WriteAccess,
     sandbox: Sandbox,
     root: Path,
     environment: Mapping[str, str],
     *,
-    notified: HandleNotification,
+    on_notification: HandleNotification,
     log: Callable[[bytes], None],
-) -> RunningProgram:
+) -> ServerProgram:
     """Start a server.
 
     Args:
@@ -198,18 +202,18 @@ async def start_program(
     folder = _folder(root, table.cwd)
     path = table.env.get("PATH") or environment.get("PATH") or os.defpath
     program = [_found(table.command, folder, path), *table.args]
-    hide_memory()
+    hide_process_memory()
     async with AsyncExitStack() as stack:
         layer: PersistentOverlay | None = None
         steps: list[str] = []
         try:
-            if reach is WriteAccess.LAYER:
+            if write_access is WriteAccess.LAYER:
                 files = await asyncio.to_thread(lambda: list(files_in_command(program, folder)))
                 layer = await stack.enter_async_context(
                     sandbox.open_persistent(name, table.writable, environment, files)
                 )
                 steps, variables = layer.mount_steps(), layer.variables
-            elif reach is WriteAccess.READ_ONLY:
+            elif write_access is WriteAccess.READ_ONLY:
                 steps, variables = await stack.enter_async_context(
                     sandbox.open_confined(name, table.writable, environment)
                 )
@@ -221,9 +225,9 @@ async def start_program(
             )
         except (OSError, StartFailed, ValueError) as error:
             raise ConnectionLost(f"it could not be started: {error}") from error
-        connection = StdioConnection(process, root, notified, log)
+        connection = StdioConnection(process, root, on_notification, log)
         stack.push_async_callback(connection.close)
-        return RunningProgram(connection, process, layer, stack.pop_all())
+        return ServerProgram(connection, process, layer, stack.pop_all())
 
 
 def _folder(root: Path, wanted: str) -> Path:

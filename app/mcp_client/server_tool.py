@@ -29,7 +29,7 @@ from app.tools.base.contract import (
     UncheckedArguments,
     escape_surrogates,
 )
-from app.tools.command.command_outcome import format_paths, handle_changes, stage_changes
+from app.tools.command.command_outcome import collect_changes, format_paths, stage_changes
 from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
 
 _MOST_PARTS = 2_000
@@ -168,12 +168,14 @@ class ServerTool(Tool):
     kind = "command"
     Arguments = UncheckedArguments
 
-    def __init__(self, server: McpServer, offer: ToolDefinition) -> None:
-        self.name = offer.name
-        self.description = offer.description or offer.title or f"The tool {offer.tool} of the server {server.name}."
-        self.parameters = offer.parameters
+    def __init__(self, server: McpServer, definition: ToolDefinition) -> None:
+        self.name = definition.name
+        self.description = (
+            definition.description or definition.title or f"The tool {definition.tool} of the server {server.name}."
+        )
+        self.parameters = definition.parameters
         self.server = server
-        self.offer = offer
+        self.offer = definition
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
         """Ask the user, call the tool, and stage what it wrote to the workspace."""
@@ -185,7 +187,7 @@ class ServerTool(Tool):
         question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
         answer = await context.confirm(question)
         if not answer.allowed:
-            raise answer.as_rejection("The user did not allow this call. It did not run.", "The call did not run")
+            raise answer.to_rejection("The user did not allow this call. It did not run.", "The call did not run")
         async with server.asking:
             output = await self._call(arguments.values, context)
         if answer.unasked:
@@ -209,28 +211,28 @@ class ServerTool(Tool):
             async with server.read_changes() as layer:
                 changes: list[PathChange] = []
                 if layer is not None:
-                    output, changes = await handle_changes(layer, context, output, self.name)
+                    output, changes = await collect_changes(layer, context, output, self.name)
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:
-            output = await stage_changes(context, output, changes, self.name, put_back=False)
+            output = await stage_changes(context, output, changes, self.name, ran_in_place=False)
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
-        """Prepare the call as `McpServer.prepare_call`, and report a wait for a server that is not ready."""
+        """Prepare the call as `McpServer.start_with_files`, and report a wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is ServerState.READY:
-            return await self.server.prepare_call(pending)
+            return await self.server.start_with_files(pending)
         context.waits(describe_startup_wait([self.server]))
         try:
-            return await self.server.prepare_call(pending)
+            return await self.server.start_with_files(pending)
         finally:
             context.waits("")
 
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """Return the output of a call; files that it wrote count also after an error."""
         try:
-            said = await asyncio.to_thread(format_result, await self.server.call(self.offer, values), self.name)
+            said = await asyncio.to_thread(format_result, await self.server.call_tool(self.offer, values), self.name)
         except ServerError as error:
             text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.mcp_client.json_rpc import Message
-from app.mcp_client.mcp_connection import Connection, ConnectionLost, ServerError, ServerTimeout
+from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, ServerError, ServerTimeout
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_text import PlainTextDecoder
 
@@ -55,12 +55,12 @@ class ToolDefinition:
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
+def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
     """Return the usable tools of a server, and a line for each that is refused."""
     offers: list[ToolDefinition] = []
     problems = []
     taken: set[str] = set()
-    for entry in listed[:MAX_TOOLS]:
+    for entry in raw_tools[:MAX_TOOLS]:
         try:
             offer = _offer(server, entry, taken)
         except InvalidToolDefinition as why:
@@ -68,13 +68,13 @@ def read_tools(server: str, listed: list[Any]) -> tuple[list[ToolDefinition], li
         else:
             taken.add(offer.name)
             offers.append(offer)
-    if len(listed) > MAX_TOOLS:
-        problems.append(f"{len(listed) - MAX_TOOLS:,} more tools are left out.")
+    if len(raw_tools) > MAX_TOOLS:
+        problems.append(f"{len(raw_tools) - MAX_TOOLS:,} more tools are left out.")
     return offers, problems
 
 
-def dump_tools(offers: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the tools in the form that `read_tools` reads."""
+def dump_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
+    """Return the tools in the form that `parse_tools` reads."""
     return [
         {
             "name": each.tool,
@@ -83,7 +83,7 @@ def dump_tools(offers: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
             "inputSchema": each.parameters,
             "annotations": {"readOnlyHint": each.says_read_only},
         }
-        for each in offers
+        for each in tools
     ]
 
 
@@ -270,7 +270,7 @@ class ToolListing:
         server: str,
         seconds: float,
         log: ServerLog,
-        changed: Callable[[], None],
+        on_change: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
         self.offers = remembered
@@ -282,22 +282,20 @@ class ToolListing:
         self._server = server
         self._seconds = seconds
         self._log = log
-        self._changed = changed
-        self._connection: Connection | None = None
+        self._changed = on_change
+        self._connection: McpConnection | None = None
         self._outdated = False
         self._again: asyncio.Task[None] | None = None
 
-    def check_offered(self, offer: ToolDefinition) -> None:
+    def require_offered(self, tool: ToolDefinition) -> None:
         """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
-        if offer in self.offers:
+        if tool in self.offers:
             return
-        if any(each.tool == offer.tool for each in self.offers):
-            raise ToolWithdrawn(
-                f"says or takes something else by now for its tool {offer.tool}; the next turn has it"
-            )
-        raise ToolWithdrawn(f"has no tool {offer.tool} any more")
+        if any(each.tool == tool.tool for each in self.offers):
+            raise ToolWithdrawn(f"says or takes something else by now for its tool {tool.tool}; the next turn has it")
+        raise ToolWithdrawn(f"has no tool {tool.tool} any more")
 
-    async def fetch(self, connection: Connection) -> None:
+    async def fetch_tools(self, connection: McpConnection) -> None:
         """Fetch the whole list. Raises as `Connection.request` does."""
         # What it tells from here on may come too late for this answer.
         self._outdated = False
@@ -311,7 +309,7 @@ class ToolListing:
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or len(listed) > MAX_TOOLS:
                 break
-        found, problems = await asyncio.to_thread(read_tools, self._server, listed)
+        found, problems = await asyncio.to_thread(parse_tools, self._server, listed)
         for line in problems:
             if line not in self.left_out:
                 self._log.add_note(line)
@@ -321,12 +319,12 @@ class ToolListing:
             self.offers, self.left_out = offers, left_out
             self._changed()
 
-    def drop_unconfirmed(self) -> None:
+    def drop_unconfirmed_tools(self) -> None:
         """Drop tools that the server has not confirmed."""
         if not self.is_current:
             self.offers = ()
 
-    def follow(self, connection: Connection) -> None:
+    def follow_changes(self, connection: McpConnection) -> None:
         """Fetch the list again over this connection whenever the server reports a change."""
         self._connection = connection
         self._ask_again()
@@ -346,12 +344,12 @@ class ToolListing:
         if self._outdated and self._connection is not None and (self._again is None or self._again.done()):
             self._again = asyncio.create_task(self._until_settled(self._connection))
 
-    async def _until_settled(self, connection: Connection) -> None:
+    async def _until_settled(self, connection: McpConnection) -> None:
         pause = _SOON
         while self._outdated:
             await asyncio.sleep(pause)
             try:
-                await self.fetch(connection)
+                await self.fetch_tools(connection)
             except (ConnectionLost, ServerError, ServerTimeout):
                 self._outdated = True
             pause = min(2 * pause, _SELDOM)

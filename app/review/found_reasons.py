@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.automation.check_results import CheckedLine, ProposalChecks
+from app.automation.check_results import CoverageReportLine, ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
 from app.proposals.values.models import FileDiff
@@ -23,8 +23,8 @@ def with_found_reasons(
         found: Its evidence, if there is any.
     """
     unheld = frozenset(found.unheld_hunks) if found is not None else frozenset()
-    uncovered: dict[str, list[CheckedLine]] = {}
-    for line in checked.uncovered if checked is not None else ():
+    uncovered: dict[str, list[CoverageReportLine]] = {}
+    for line in checked.uncovered_lines if checked is not None else ():
         uncovered.setdefault(line.hunk, []).append(line)
     marked = []
     for diff in diffs:
@@ -45,7 +45,9 @@ def uncovered_lines(diff: FileDiff) -> list[int]:
     return [starts[place.hunk] + place.offset for place in places if place.hunk in starts]
 
 
-def _reasons(diff: FileDiff, unheld: frozenset[str], uncovered: dict[str, list[CheckedLine]]) -> Iterator[Reason]:
+def _reasons(
+    diff: FileDiff, unheld: frozenset[str], uncovered: dict[str, list[CoverageReportLine]]
+) -> Iterator[Reason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
     heads = [
         LineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld

@@ -99,7 +99,7 @@ class KeptChecks:
 
     def keep(self, checked: ProposalChecks) -> None:
         """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
-        facts = [one.as_fact for one in checked.results if one.is_current]
+        facts = [one.to_fact for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
         key, value = f"{_CHECKS}{checked.proposal}", _FACTS.dump_json(facts).decode()

@@ -12,7 +12,7 @@ from app.text.plural import plural
 
 if TYPE_CHECKING:
     from app.agent.decision_service import DecisionService
-    from app.automation.check_follower import CheckFollower
+    from app.automation.check_follower import CheckScheduler
     from app.images.image import Image
 
 
@@ -31,7 +31,7 @@ class ReviewDecisions:
         self,
         state: ReviewState,
         service: "Callable[[], DecisionService]",
-        checks: "Callable[[], CheckFollower | None]",
+        checks: "Callable[[], CheckScheduler | None]",
         through: str,
         caller: CommandCaller | None = None,
     ) -> None:
@@ -92,9 +92,9 @@ class ReviewDecisions:
             through=self._through,
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.as_fact for one in checked.results),
+            checks=() if checked is None else tuple(one.to_fact for one in checked.results),
             caller=self._caller,
-            evidence=found.as_fact if found is not None and is_of_this else None,
+            evidence=found.to_fact if found is not None and is_of_this else None,
         )
 
 

@@ -22,7 +22,7 @@ from app.review.unfinished_review import (
     filter_pending,
     move_remark,
 )
-from app.tools.base.command_forms import CommandForm, NotSimple, ToolForm, allowable_forms
+from app.tools.base.command_forms import CommandForm, NotSimpleCommand, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
 
 
@@ -45,7 +45,7 @@ def permission_scopes(confirmation: Confirmation) -> PermissionScopes:
         return PermissionScopes()
     try:
         return PermissionScopes(allowable_forms(confirmation.detail))
-    except NotSimple as why:
+    except NotSimpleCommand as why:
         return PermissionScopes(reason=f"it has {why}")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.config.settings import Settings
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import Tool
-from app.tools.tool_registry import ExtraTools, ToolSource, Unavailable
+from app.tools.tool_registry import SourceTools, ToolSource, UnavailableServer
 
 if TYPE_CHECKING:
     from app.mcp_client.configured_servers import KnownServers
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE = 5.0
 """Seconds in which a few files are read, at most."""
 _LATE = "It is not known yet which MCP servers there are"
-_NOT_FOUND_YET = Unavailable(
+_NOT_FOUND_YET = UnavailableServer(
     "",
     "starting",
     "the files that name MCP servers are still being read",
@@ -65,13 +65,13 @@ class McpManager(ToolSource):
         if self.servers is None and known.definitions:
             self.servers = await asyncio.to_thread(self._load)
         if self.servers is not None:
-            await self.servers.update(known.definitions)
+            await self.servers.set_definitions(known.definitions)
 
-    async def offered_tools(self, window: int | None) -> ExtraTools:
+    async def offered_tools(self, window: int | None) -> SourceTools:
         """The tools of the servers, once it is known which there are."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.found.wait(), _PATIENCE)
-        return await self.servers.offered_tools(window) if self.servers is not None else ExtraTools()
+        return await self.servers.offered_tools(window) if self.servers is not None else SourceTools()
 
     @property
     def startup_wait_label(self) -> str:
@@ -79,7 +79,7 @@ class McpManager(ToolSource):
         return self.servers.startup_wait_label if self.servers is not None else ""
 
     @property
-    def unavailable_servers(self) -> Sequence[Unavailable]:
+    def unavailable_servers(self) -> Sequence[UnavailableServer]:
         """The servers that are switched on and can't be used now."""
         if not self.found.is_set():
             return (_NOT_FOUND_YET,)

@@ -255,12 +255,12 @@ class OpenWorkspace:
         """Return whether a command runs directly on the files; leftovers of an interrupted one are restored first."""
         if not self.dirs.runs.exists():
             return False
-        from app.sandbox.workspace_backup import WorkspaceInUse, workspace_backup
+        from app.sandbox.workspace_backup import WorkspaceInUse, make_workspace_backup
 
-        if not workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
+        if not make_workspace_backup(self.workspace.root, self.dirs.runs).marker_file.exists():
             return False
         try:
-            if line := self.sandbox.restore_workspace(patient=False):
+            if line := self.sandbox.restore_after_crash(wait_for_lock=False):
                 self.service.tell(line)
         except WorkspaceInUse:
             return True
@@ -319,7 +319,7 @@ class OpenWorkspace:
         """Return the id of the workspace's tree under pending changes; for any thread. Raises OSError."""
         from app.automation.workspace_tree import WorkspaceTrees
 
-        return WorkspaceTrees(self.workspace).read(pending)[0].id
+        return WorkspaceTrees(self.workspace).read_trees(pending)[0].id
 
     def describe_reads(self, proposal_id: str) -> list[str]:
         """Return what the model had read before it wrote a proposal, as lines of text; blocks.

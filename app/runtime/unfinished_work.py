@@ -36,7 +36,7 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
     lines = runtime.service.recover()
     lines += stage_captured_edits(runtime)
     with suppress(OSError):
-        if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_workspace()):
+        if runtime.dirs.runs.exists() and (line := runtime.sandbox.restore_after_crash()):
             lines.append(line)
     try:
         lines += record_unrecorded_decisions(runtime, patience=patience)

@@ -83,11 +83,11 @@ def cache_folders(environment: Mapping[str, str]) -> list[Path]:
     return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
 
 
-def cache_variables(made: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
+def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
     """Return variables that move every cache without a layer into a folder that commands may write.
 
     Args:
-        made: Path of that folder in the command's namespace.
+        new_caches: Path of that folder in the command's namespace.
         environment: Variables that move a cache already.
         layered: The caches with a layer.
     """
@@ -98,7 +98,7 @@ def cache_variables(made: str, environment: Mapping[str, str], layered: Collecti
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
         inner = [Path(os.path.realpath(place / each)) for each in cache.inner]
         if not all(any(path.is_relative_to(each) for each in layered) for path in inner):
-            moved[cache.variable] = f"{made}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
+            moved[cache.variable] = f"{new_caches}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
     return moved
 
 
@@ -109,7 +109,7 @@ class CacheLayers:
     folder: Path
 
     @property
-    def new_caches(self) -> Path:
+    def new_caches_folder(self) -> Path:
         """Return the folder for caches that the user does not have, and for bytecode."""
         return self.folder / _MADE
 
@@ -132,14 +132,14 @@ class CacheLayers:
             remove_tree(each)
 
 
-def make_layers(folder: Path) -> CacheLayers:
+def make_cache_layers(folder: Path) -> CacheLayers:
     """Make layers in a new folder, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
     return CacheLayers(folder)
 
 
 @contextmanager
-def open_kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
+def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
     """Lock and yield the layers that are kept in a folder; empty ones in `fallback` while another command uses them.
 
     The kernel allows one mount of an upper folder at a time; a file lock ensures that.
@@ -153,13 +153,13 @@ def open_kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            yield make_layers(fallback)
+            yield make_cache_layers(fallback)
             return
         layers = CacheLayers(folder)
         if _is_outdated(folder):
             _clear_folder(folder)
         layers.clear_work()
-        layers.new_caches.mkdir(exist_ok=True)
+        layers.new_caches_folder.mkdir(exist_ok=True)
         if not (folder / _BOOT).exists():
             (folder / _BOOT).write_text(_boot_id())
         yield layers
@@ -168,7 +168,7 @@ def open_kept_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
         os.close(lock)
 
 
-def prune_layers(folder: Path, *, everything: bool) -> int:
+def prune_cache_layers(folder: Path, *, everything: bool) -> int:
     """Empty kept layers that no command uses, the outdated ones or all; return the number of bytes freed."""
     freed = 0
     for each in folder.glob("*/*"):

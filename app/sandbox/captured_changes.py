@@ -88,15 +88,15 @@ IGNORED_FILES_LABEL = "also written, ignored by git"
 """Label before a list of such paths."""
 
 
-def describe_ignored(ignored: Sequence[IgnoredPath], most: int = 10) -> str:
+def describe_ignored_paths(ignored: Sequence[IgnoredPath], limit: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
-    return f"{IGNORED_FILES_LABEL}: {shorten_list([each.summary for each in ignored], most)}" if ignored else ""
+    return f"{IGNORED_FILES_LABEL}: {shorten_list([each.summary for each in ignored], limit)}" if ignored else ""
 
 
-def shorten_list(words: Sequence[str], most: int = 3) -> str:
+def shorten_list(items: Sequence[str], limit: int = 3) -> str:
     """Join the first items with semicolons, and say how many more there are."""
-    more = f" and {len(words) - most:,} more" if len(words) > most else ""
-    return f"{'; '.join(words[:most])}{more}"
+    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
+    return f"{'; '.join(items[:limit])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class ChangedMeanwhile(Exception):
 class WorkspaceWrites(Protocol):
     """Reads what programs have written to the workspace with pending changes."""
 
-    async def changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""
         ...
 
@@ -76,11 +76,11 @@ class WorkspaceWrites(Protocol):
         """Return one of the changes with its contents; raises OSError and ChangedMeanwhile."""
         ...
 
-    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
         """Write ignored paths back to the workspace, except for those that another program has changed there.
 
         Args:
-            dry: Change nothing, and only report what would be written.
+            dry_run: Change nothing, and only report what would be written.
         """
         ...
 
@@ -127,7 +127,7 @@ def can_filter_syscalls() -> bool:
     return not subprocess.run(trial, env={}, capture_output=True, check=False).returncode
 
 
-def unbounded_reason() -> str:
+def process_limit_problem() -> str:
     """Return why the number of processes of a command without a namespace can't be limited; empty if it can."""
     if sys.platform != "linux" or os.geteuid() or can_filter_syscalls():
         return ""
@@ -137,7 +137,7 @@ def unbounded_reason() -> str:
     )
 
 
-def confine_steps(
+def confinement_steps(
     writable: Iterable[Path], devices: Iterable[Path], unreadable: Iterable[Path], *, sockets: bool
 ) -> list[str]:
     """Return the steps of `sandbox_init.py` that restrict a program without a namespace, as far as the kernel can.
@@ -151,7 +151,7 @@ def confine_steps(
     Raises:
         OSError: It could start processes without bound.
     """
-    if why := unbounded_reason():
+    if why := process_limit_problem():
         raise OSError(why)
     steps = []
     if version := landlock_version():
@@ -162,7 +162,7 @@ def confine_steps(
 
 
 @cache
-def hide_memory() -> None:
+def hide_process_memory() -> None:
     """Make memory and environment of this process, which hold the API key, unreadable for other processes."""
     if sys.platform == "linux" and os.geteuid():
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)

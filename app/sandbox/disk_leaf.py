@@ -19,24 +19,24 @@ _MISSING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """Errors of file systems and C libraries that don't know renameat2(2) or its flag."""
 
 
-def rename_without_replacing(source: Path, folder: int, name: str) -> None:
+def rename_without_replacing(source: Path, folder_descriptor: int, name: str) -> None:
     """Move a file or folder to a name in an open folder.
 
     Raises:
         FileExistsError: There is something of this name.
         OSError: As by rename(2).
     """
-    if _rename(source, folder, name, _NO_REPLACE):
+    if _rename(source, folder_descriptor, name, _NO_REPLACE):
         return
     if stat.S_ISDIR(source.lstat().st_mode):
         # rename(2) replaces a folder only if it is empty.
-        os.rename(source, name, dst_dir_fd=folder)
+        os.rename(source, name, dst_dir_fd=folder_descriptor)
     else:
-        os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+        os.link(source, name, dst_dir_fd=folder_descriptor, follow_symlinks=False)
         source.unlink()
 
 
-def exchange_files(source: Path, folder: int, name: str) -> None:
+def exchange_files(source: Path, folder_descriptor: int, name: str) -> None:
     """Exchange two files.
 
     Raises:
@@ -44,16 +44,16 @@ def exchange_files(source: Path, folder: int, name: str) -> None:
         FileExistsError: Only where the system can't do it in one step: somebody else has made the second one anew.
         OSError: As by rename(2).
     """
-    if _rename(source, folder, name, _EXCHANGE):
+    if _rename(source, folder_descriptor, name, _EXCHANGE):
         return
     taken = source.with_name(f"{source.name}.taken")
-    os.rename(name, taken, src_dir_fd=folder)
+    os.rename(name, taken, src_dir_fd=folder_descriptor)
     try:
-        rename_without_replacing(source, folder, name)
+        rename_without_replacing(source, folder_descriptor, name)
     finally:
         if os.path.lexists(source):
             with suppress(FileExistsError):
-                rename_without_replacing(taken, folder, name)
+                rename_without_replacing(taken, folder_descriptor, name)
         else:
             taken.rename(source)
 
@@ -85,12 +85,12 @@ class FileLease:
         OSError: The file is gone.
     """
 
-    def __init__(self, folder: int, name: str, *, exclusive: bool) -> None:
+    def __init__(self, folder_descriptor: int, name: str, *, exclusive: bool) -> None:
         self._kind = fcntl.F_WRLCK if exclusive else fcntl.F_RDLCK
         self._descriptor = -1
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            self._descriptor = os.open(name, flags, dir_fd=folder)
+            self._descriptor = os.open(name, flags, dir_fd=folder_descriptor)
             # Signal when another program opens the file; SIGIO, the default, would end this process.
             fcntl.fcntl(self._descriptor, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, self._kind)
@@ -131,7 +131,7 @@ def _is_open(facts: os.stat_result) -> bool:
     return False
 
 
-def read_leaf(path: Path, limit: int) -> FileOrLink | None:
+def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
     """Read the file or link at a path; None for anything else.
 
     Raises:
@@ -149,21 +149,21 @@ def read_leaf(path: Path, limit: int) -> FileOrLink | None:
     return FileOrLink(data, stat.S_IMODE(facts.st_mode))
 
 
-def write_leaf(place: Path, leaf: FileOrLink) -> None:
+def write_file_or_link(path: Path, content: FileOrLink) -> None:
     """Create the file or link at a path that does not exist. Raises OSError."""
-    if leaf.is_link:
-        place.symlink_to(os.fsdecode(leaf.data))
+    if content.is_link:
+        path.symlink_to(os.fsdecode(content.data))
     else:
-        place.write_bytes(leaf.data)
-        set_mode(place, leaf.mode)
-    if leaf.modified_time:
-        os.utime(place, (leaf.modified_time, leaf.modified_time), follow_symlinks=False)
+        path.write_bytes(content.data)
+        set_mode(path, content.mode)
+    if content.modified_time:
+        os.utime(path, (content.modified_time, content.modified_time), follow_symlinks=False)
 
 
-def set_mode(place: Path, mode: int) -> None:
+def set_mode(path: Path, mode: int) -> None:
     """Set the permission bits of a file or folder if they differ: it may belong to another user. Raises OSError."""
-    if stat.S_IMODE(place.stat().st_mode) != stat.S_IMODE(mode):
-        place.chmod(stat.S_IMODE(mode))
+    if stat.S_IMODE(path.stat().st_mode) != stat.S_IMODE(mode):
+        path.chmod(stat.S_IMODE(mode))
 
 
 def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
@@ -175,7 +175,7 @@ def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
         return True
     try:
         if isinstance(other, FileOrLink):
-            return path.lstat().st_size == len(other.data) and read_leaf(path, len(other.data)) == other
+            return path.lstat().st_size == len(other.data) and read_file_or_link(path, len(other.data)) == other
         return path.readlink() == other.readlink() if path.is_symlink() else have_same_bytes(path, other)
     except PermissionError:
         # What its own owner can't read has no content to compare; its times would have to do.

@@ -15,8 +15,8 @@ from app.sandbox.process import (
     Output,
     ProcessResult,
     StartFailed,
-    end_tree,
-    kill_strays,
+    end_process_tree,
+    kill_marked_processes,
     run_process,
     run_shielded,
 )
@@ -39,7 +39,7 @@ class ProcessLimits:
         """Return the steps of `sandbox_init.py` that set the limits."""
         return ["limits", str(self.memory), str(self.processes)]
 
-    def reached_limit(self, name: str, code: int) -> str:
+    def describe_reached_limit(self, name: str, code: int) -> str:
         """Describe the limit that a program has reached; empty if none.
 
         Args:
@@ -111,7 +111,7 @@ async def run_enclosed(
     seconds: float,
     output: Output,
     limits: ProcessLimits,
-    hold: Sequence[int] = (),
+    keep_open: Sequence[int] = (),
 ) -> ProcessResult:
     """Run a program after the steps of `sandbox_init.py`, and wait for its end.
 
@@ -119,7 +119,7 @@ async def run_enclosed(
         steps: As its arguments.
         program: The absolute path of the program, and its arguments.
         environment: All of its variables, the marker among them.
-        hold: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
+        keep_open: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
 
     Raises:
         StepFailed: A step was refused.
@@ -134,8 +134,8 @@ async def run_enclosed(
                 environment=environment,
                 seconds=seconds,
                 output=output,
-                end=end_enclosed,
-                keep_open=(writer, *hold),
+                end_process=end_enclosed_process,
+                keep_open=(writer, *keep_open),
             )
         finally:
             os.close(writer)
@@ -146,17 +146,17 @@ async def run_enclosed(
     match report:
         case ["exit", status, left, limit, refused]:
             code = os.waitstatus_to_exitcode(int(status))
-            hit = limits.reached_limit(limit, code)
+            hit = limits.describe_reached_limit(limit, code)
             return ProcessResult(code, started.seconds, started.timed_out, left == "1", hit, refused == "1")
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
             # The watcher was killed: without a filter and Landlock's sixth version the program can do that.
-            await asyncio.to_thread(kill_strays, environment[MARKER_VARIABLE])
+            await asyncio.to_thread(kill_marked_processes, environment[MARKER_VARIABLE])
             return ProcessResult(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
-async def end_enclosed(process: asyncio.subprocess.Process) -> bool:
+async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
     """Send SIGTERM to all processes, then have the watcher kill them; return once all are dead."""
     if process.returncode is not None:
         return False
@@ -209,7 +209,7 @@ class PersistentProcess:
         """Id of the process that signoff started, the ancestor of all others of the program."""
         return self._process.pid
 
-    async def remount(self) -> None:
+    async def remount_layer(self) -> None:
         """Remount the layer, so that the program sees the current files. Raises OSError, also if it has ended."""
         await self._signal_watcher(signal.SIGUSR2, b"fresh")
 
@@ -241,20 +241,20 @@ class PersistentProcess:
         if code := int(told[1]):
             raise OSError(code, os.strerror(code))
 
-    async def end(self) -> None:
+    async def terminate(self) -> None:
         """End the program with all its processes; it may have ended already."""
         if not self.stdin.transport.is_closing():
             # It need not read its input to the end.
             self.stdin.transport.abort()
         if PLATFORM == "linux":
-            await end_enclosed(self._process)
+            await end_enclosed_process(self._process)
             if (self._process.returncode or 0) < 0:
                 # Without a namespace, the program itself can kill the watcher.
-                await asyncio.to_thread(kill_strays, self._marker)
+                await asyncio.to_thread(kill_marked_processes, self._marker)
         else:
-            await end_tree(self._process, self._marker)
+            await end_process_tree(self._process, self._marker)
 
-    async def drain(self) -> None:
+    async def discard_output(self) -> None:
         """Read and discard the rest of its output, after it has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PAUSE_SECONDS):
@@ -272,7 +272,7 @@ class PersistentProcess:
                 return str(StepFailed(step, int(number)))
             case [*_, "exit", status, _, limit, _]:
                 code = os.waitstatus_to_exitcode(int(status))
-                if reason := self._limits.reached_limit(limit, code):
+                if reason := self._limits.describe_reached_limit(limit, code):
                     return f"stopped: {reason}"
                 return f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
         return "it was killed"

@@ -72,24 +72,26 @@ _PLAIN = {
 """Settings that stop programs from printing colours, starting a pager, and asking questions."""
 
 
-def command_environment(environment: Mapping[str, str], marker: str, named: Collection[str] = ()) -> dict[str, str]:
+def command_environment(
+    environment: Mapping[str, str], marker: str, extra_variables: Collection[str] = ()
+) -> dict[str, str]:
     """Return the variables for a command.
 
     Args:
         marker: Unique text that identifies the processes of this command.
-        named: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
+        extra_variables: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
     """
-    passed = {name: value for name, value in environment.items() if _is_passed(name, value, named)}
+    passed = {name: value for name, value in environment.items() if _is_passed(name, value, extra_variables)}
     return {**passed, **_PLAIN, MARKER_VARIABLE: marker}
 
 
-def environment_digest(environment: Mapping[str, str], named: Collection[str] = ()) -> str:
+def environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
     """Return the SHA-256 of the variables that a command gets and of the system, without what each terminal changes.
 
     Args:
-        named: As for `command_environment`.
+        extra_variables: As for `command_environment`.
     """
-    variables = command_environment(environment, "", named)
+    variables = command_environment(environment, "", extra_variables)
     lines = (f"{name}={value}" for name, value in sorted(variables.items()) if name not in _VOLATILE)
     system = os.uname()
     text = "\0".join((system.sysname, system.release, system.machine, *lines))

@@ -19,7 +19,7 @@ from pathlib import Path
 from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
 from app.sandbox.disk_leaf import FileInUse, FileLease, exchange_files, has_same_content, rename_without_replacing
 from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, path_stat
-from app.sandbox.run_folders import move_below, remove_tree
+from app.sandbox.run_folders import move_to_workspace_path, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout
 from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import read_file
@@ -495,7 +495,7 @@ class IgnoredWriter:
         if stat.S_ISDIR(facts.st_mode):
             _clean(source, path)
         self._kept = self._kept or self.new_kept_folder()
-        move_below(source, self._kept, path)
+        move_to_workspace_path(source, self._kept, path)
 
 
 def _enter(above: int, name: str, *, make: bool) -> int:

@@ -86,10 +86,10 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
     return sorted({Path(os.path.realpath(path)) for path in found if os.path.lexists(path)})
 
 
-def opened_variables(opened: Iterable[str]) -> frozenset[str]:
+def variables_of_services(services: Iterable[str]) -> frozenset[str]:
     """The variables that commands get with these opened services."""
     return frozenset(
-        variable for name in opened if name in SOCKET_SERVICES for variable in SOCKET_SERVICES[name].variables
+        variable for name in services if name in SOCKET_SERVICES for variable in SOCKET_SERVICES[name].variables
     )
 
 
@@ -159,7 +159,7 @@ class OutsideAccess:
 
 def find_outside_access(
     permissions: CommandPermissions,
-    own: Iterable[Path],
+    own_folders: Iterable[Path],
     *,
     layered: bool = True,
     environment: Mapping[str, str] = os.environ,
@@ -186,7 +186,7 @@ def find_outside_access(
     shown = {
         path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
     }
-    hidden = {_resolved(path) for path in own if os.path.lexists(path)}
+    hidden = {_resolved(path) for path in own_folders if os.path.lexists(path)}
     hidden |= set(find_hidden_sockets(environment, permissions.sockets))
     caches = cache_folders(environment) if layered else []
     seen = (*(shown - set(temporary)), *writable, *caches)

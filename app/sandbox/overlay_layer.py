@@ -22,7 +22,7 @@ from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
-from app.sandbox.run_folders import KeptVersions, remove_tree
+from app.sandbox.run_folders import KeptFileVersions, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -120,7 +120,7 @@ def _temporary(root: Path, folders: LayerFolders, access: OutsideAccess) -> Iter
             own.mkdir()
             own.chmod(0o1777)
         yield _Mount(path, ("cover", str(path), str(own)), (own,))
-    made = folders.caches.new_caches
+    made = folders.caches.new_caches_folder
     yield _Mount(Path(NEW_CACHES_PATH), ("cover", NEW_CACHES_PATH, str(made)), (made,))
 
 
@@ -198,7 +198,7 @@ class OverlayLayer:
         folders: LayerFolders,
         access: OutsideAccess,
         variables: Mapping[str, str],
-        kept: KeptVersions,
+        kept: KeptFileVersions,
         limits: ProcessLimits,
         pending: PendingFiles,
     ) -> None:
@@ -224,21 +224,21 @@ class OverlayLayer:
         """Return the steps of `sandbox_init.py` that mount the layer for one program. Raises OSError."""
         return mount_steps(self._root, self._folders, self._access, self._policy)
 
-    async def changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents; raises as `UpperLayer.read` does."""
-        return self._upper.read(path, limit)
+        return self._upper.read_change(path, limit)
 
-    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
         """Write ignored paths back to the workspace, except for what somebody else has changed there.
 
         Args:
-            dry: Change nothing, and only report what would be written.
+            dry_run: Change nothing, and only report what would be written.
         """
-        writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry)
+        writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
         # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
         return await run_shielded(asyncio.to_thread(writer.write, paths))
 

@@ -313,12 +313,12 @@ def walk_entries(
     yield from _below(root, "", policy, locked, ignored, inside=False, unlock=unlock)
 
 
-def find_changed_files(root: Path, path: str, since: int, most: int) -> tuple[IgnoredPath | None, int]:
+def find_changed_files(root: Path, path: str, since: int, max_names: int) -> tuple[IgnoredPath | None, int]:
     """Count the files that have changed at an ignored path and below it.
 
     Args:
         since: Nanoseconds since the epoch.
-        most: Limit of the names that are looked at.
+        max_names: Limit of the names that are looked at.
 
     Returns:
         The changed files, None if there are none; and how many names were looked at.
@@ -335,7 +335,7 @@ def find_changed_files(root: Path, path: str, since: int, most: int) -> tuple[Ig
             is_changed = is_changed or folder.lstat().st_ctime_ns >= since
             for entry in scan:
                 looked += 1
-                if looked > most:
+                if looked > max_names:
                     break
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))

@@ -65,18 +65,18 @@ async def run_process(
     environment: Mapping[str, str],
     seconds: float,
     output: Output,
-    end: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
+    end_process: Callable[[asyncio.subprocess.Process], Awaitable[bool]],
     keep_open: Sequence[int] = (),
-    given: int = DEVNULL,
+    stdin: int = DEVNULL,
 ) -> ProcessResult:
     """Run a program in a new session, and wait for its end.
 
     Args:
         program: The absolute path of the program, and its arguments.
         output: Takes both outputs, on the event loop.
-        end: Ends whatever is left of it; returns whether anything was.
+        end_process: Ends whatever is left of it; returns whether anything was.
         keep_open: Descriptors that it inherits.
-        given: A descriptor that is its standard input; without one there is none.
+        stdin: A descriptor that is its standard input; without one there is none.
 
     Raises:
         StartFailed: There is no such program, or the system would not start it.
@@ -85,7 +85,7 @@ async def run_process(
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         try:
-            process = await _start(program, folder, environment, given, writer, keep_open, end)
+            process = await _start(program, folder, environment, stdin, writer, keep_open, end_process)
         finally:
             os.close(writer)
         reading = asyncio.ensure_future(_read(pipe, output))
@@ -98,7 +98,7 @@ async def run_process(
             timed_out = True
         finally:
             try:
-                left_running = await end(process)
+                left_running = await end_process(process)
                 await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             finally:
                 reading.cancel()
@@ -164,7 +164,7 @@ _SIZE, _ENVIRONMENT_END = 23 - 3, 51 - 3
 """Indexes of fields of `/proc/PID/stat` after the name, which is field 2 of proc(5)."""
 
 
-async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
+async def end_process_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
     """Send SIGTERM to the process group, then SIGKILL to it and to strays; return once no process is left.
 
     The process must be the leader of its own group. Where `/proc` exists, processes that left the group are found by
@@ -181,7 +181,7 @@ async def end_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
     finally:
         # A second cancellation must not keep anything alive: the signal needs no `await`, and a thread ends its work.
         _signal_group(process.pid, signal.SIGKILL)
-        strays = await asyncio.to_thread(kill_strays, marker)
+        strays = await asyncio.to_thread(kill_marked_processes, marker)
     await process.wait()
     return alive or strays
 
@@ -195,7 +195,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
     return True
 
 
-def kill_strays(marker: str) -> bool:
+def kill_marked_processes(marker: str) -> bool:
     """Kill every process with the marker in its environment; does nothing where there is no `/proc`."""
     if PLATFORM != "linux":
         return False

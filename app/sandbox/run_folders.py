@@ -20,7 +20,7 @@ _OLD = 60.0
 
 
 @contextmanager
-def run_folder(parent: Path) -> Iterator[Path]:
+def temporary_run_folder(parent: Path) -> Iterator[Path]:
     """Make a new folder, and remove it at the end. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
@@ -86,7 +86,7 @@ MAX_KEPT_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class KeptVersions:
+class KeptFileVersions:
     """The versions of one workspace: a folder for each command, with the files at their workspace paths."""
 
     folder: Path
@@ -97,7 +97,7 @@ class KeptVersions:
         self._remove_excess()
         return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self.folder))
 
-    def folders(self) -> list[tuple[float, int, Path]]:
+    def list_folders(self) -> list[tuple[float, int, Path]]:
         """The time (Unix), size in bytes and path of each folder; the newest first."""
         found = []
         with suppress(OSError):
@@ -108,7 +108,7 @@ class KeptVersions:
 
     def prune(self, before: float) -> int:
         """Remove folders made before a time (Unix); returns how many."""
-        old = [place for made, _, place in self.folders() if made < before]
+        old = [place for made, _, place in self.list_folders() if made < before]
         for place in old:
             remove_tree(place)
         return len(old)
@@ -116,18 +116,18 @@ class KeptVersions:
     def _remove_excess(self) -> None:
         self.prune(time.time() - MAX_KEPT_SECONDS)
         total = 0
-        for number, (_, size, place) in enumerate(self.folders()):
+        for number, (_, size, place) in enumerate(self.list_folders()):
             total += size
             if number and total > MAX_KEPT_BYTES:
                 remove_tree(place)
 
 
-def kept_versions(root: Path, folder: Path) -> KeptVersions:
+def kept_file_versions(root: Path, folder: Path) -> KeptFileVersions:
     """The kept versions of a workspace, in a folder for those of all workspaces."""
-    return KeptVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
+    return KeptFileVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
-def move_below(source: Path, folder: Path, path: str) -> None:
+def move_to_workspace_path(source: Path, folder: Path, path: str) -> None:
     """Move a file, link or folder to its workspace path below a folder. Raises OSError."""
     place = folder / path
     number = 1

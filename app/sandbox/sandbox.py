@@ -10,7 +10,13 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.cache_layers import CACHE_FOLDER, cache_variables, make_layers, open_kept_layers, prune_layers
+from app.sandbox.cache_layers import (
+    CACHE_FOLDER,
+    cache_variables,
+    make_cache_layers,
+    open_kept_cache_layers,
+    prune_cache_layers,
+)
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import (
     CommandPermissions,
@@ -18,14 +24,14 @@ from app.sandbox.confinement import (
     SandboxMode,
     SandboxRun,
     can_filter_syscalls,
-    confine_steps,
-    hide_memory,
+    confinement_steps,
+    hide_process_memory,
     landlock_version,
-    unbounded_reason,
+    process_limit_problem,
 )
 from app.sandbox.enclosed_process import ProcessLimits, StepFailed, process_limits, run_enclosed
 from app.sandbox.environment import add_git_settings, command_environment
-from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, opened_variables
+from app.sandbox.outside_access import WRITABLE_DEVICES, OutsideAccess, find_outside_access, variables_of_services
 from app.sandbox.overlay_layer import NEW_CACHES_PATH, LayerFolders, OverlayRun, PersistentOverlay
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.process import (
@@ -34,12 +40,12 @@ from app.sandbox.process import (
     Output,
     ProcessResult,
     StartFailed,
-    end_tree,
+    end_process_tree,
     run_process,
     run_shielded,
 )
-from app.sandbox.run_folders import kept_versions, remove_stale_folders, run_folder
-from app.sandbox.workspace_backup import WorkspaceBackup, workspace_backup
+from app.sandbox.run_folders import kept_file_versions, remove_stale_folders, temporary_run_folder
+from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup
 from app.workspace.paths import Workspace
 
 
@@ -54,7 +60,7 @@ class InPlaceRun:
 
     def __init__(
         self,
-        guard: WorkspaceBackup,
+        backup: WorkspaceBackup,
         policy: PathPolicy,
         writable: Sequence[Path],
         unreadable: Sequence[Path],
@@ -63,7 +69,7 @@ class InPlaceRun:
         *,
         sockets: bool = False,
     ) -> None:
-        self._guard = guard
+        self._guard = backup
         self._policy = policy
         self._writable = tuple(writable)
         self._unreadable = tuple(unreadable)
@@ -77,8 +83,8 @@ class InPlaceRun:
         environment = {**self._variables, MARKER_VARIABLE: marker}
         where = self._guard.root / folder
         if PLATFORM == "linux":
-            hide_memory()
-            steps = confine_steps(
+            hide_process_memory()
+            steps = confinement_steps(
                 (self._guard.root, *self._writable), WRITABLE_DEVICES, self._unreadable, sockets=self._sockets
             )
             return await run_enclosed(
@@ -88,27 +94,31 @@ class InPlaceRun:
                 seconds=seconds,
                 output=output,
                 limits=self._limits,
-                hold=(self._guard.lock,),
+                keep_open=(self._guard.lock,),
             )
 
         async def end(process: asyncio.subprocess.Process) -> bool:
-            return await end_tree(process, marker)
+            return await end_process_tree(process, marker)
 
         return await run_process(
-            program, folder=where, environment=environment, seconds=seconds, output=output, end=end
+            program, folder=where, environment=environment, seconds=seconds, output=output, end_process=end
         )
 
-    async def changes(self) -> CapturedChanges:
+    async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""
         return await asyncio.to_thread(self._guard.find_changes, self._policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return self._guard.read(path, limit)
+        return self._guard.read_change(path, limit)
 
-    async def write_back(self, paths: Sequence[str], *, dry: bool = False) -> WriteBackReport:
+    async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
         """Report the ignored paths that have changed; they are written already."""
-        return WriteBackReport() if dry else WriteBackReport(await asyncio.to_thread(self._guard.changed_ignored))
+        return (
+            WriteBackReport()
+            if dry_run
+            else WriteBackReport(await asyncio.to_thread(self._guard.find_changed_ignored))
+        )
 
 
 _NO_PERMISSIONS = CommandPermissions()
@@ -143,7 +153,7 @@ class Sandbox:
         self._own = tuple(own)
         self.permissions = permissions
         self._modes = tuple(modes)
-        self.kept = kept_versions(workspace.root, kept or self._state / "kept")
+        self.kept = kept_file_versions(workspace.root, kept or self._state / "kept")
         self.limits = bounds or process_limits()
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
@@ -162,7 +172,7 @@ class Sandbox:
             return self._probed
 
     @asynccontextmanager
-    async def open(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
+    async def open_run(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[SandboxRun]:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
@@ -225,7 +235,7 @@ class Sandbox:
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
             places = (*kept, *self._writable_folders(folders))
             # The user has chosen the program: it may use sockets.
-            steps = confine_steps(places, WRITABLE_DEVICES, self._unreadable, sockets=True)
+            steps = confinement_steps(places, WRITABLE_DEVICES, self._unreadable, sockets=True)
             yield steps, self._confined_variables(folders, environment)
 
     @property
@@ -251,13 +261,13 @@ class Sandbox:
                         sockets=bool(self.permissions.sockets),
                     )
                 finally:
-                    await run_shielded(asyncio.to_thread(guard.restore, policy))
+                    await run_shielded(asyncio.to_thread(guard.restore_files, policy))
 
-    def restore_workspace(self, *, patient: bool = True) -> str:
+    def restore_after_crash(self, *, wait_for_lock: bool = True) -> str:
         """Undo the changes of a command in place that was killed together with signoff.
 
         Args:
-            patient: Wait for a command that is just ending.
+            wait_for_lock: Wait for a command that is just ending.
 
         Returns:
             A line for the user; empty if there was no such command.
@@ -267,11 +277,11 @@ class Sandbox:
             OSError: The files can't be written.
         """
         return self._backup().restore_after_crash(
-            lambda pending: PathPolicy(self._workspace, pending), patient=patient
+            lambda pending: PathPolicy(self._workspace, pending), wait_for_lock=wait_for_lock
         )
 
     def _backup(self) -> WorkspaceBackup:
-        return workspace_backup(self._workspace.root, self._state)
+        return make_workspace_backup(self._workspace.root, self._state)
 
     @asynccontextmanager
     async def _overlay(self, pending: PendingFiles, *, keep: bool = False) -> AsyncIterator[OverlayRun]:
@@ -299,24 +309,24 @@ class Sandbox:
                 await run_shielded(asyncio.to_thread(stack.close))
 
     def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
-        folder = stack.enter_context(run_folder(self._state))
+        folder = stack.enter_context(temporary_run_folder(self._state))
         for name in ("upper", "empty"):
             (folder / name).mkdir()
         (folder / "nothing").touch()
         temporary = folder / "tmp"
         if keep:
             if self._temporary is None:
-                self._temporary = self._stack.enter_context(run_folder(self._state))
+                self._temporary = self._stack.enter_context(temporary_run_folder(self._state))
             temporary = self._temporary
         else:
             temporary.mkdir()
         if kept:
             workspace = hashlib.sha256(os.fsencode(self._workspace.root)).hexdigest()[:16]
             layers = stack.enter_context(
-                open_kept_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
+                open_kept_cache_layers(self._state / CACHE_FOLDER / workspace / kept, folder / "caches")
             )
         else:
-            layers = make_layers(folder / "caches")
+            layers = make_cache_layers(folder / "caches")
         return LayerFolders(folder, folder / "upper", temporary, layers)
 
     def _outside_access(self, writable: Sequence[str] = (), files: Iterable[Path] = ()) -> OutsideAccess:
@@ -333,7 +343,7 @@ class Sandbox:
             made: Path of the folder for caches without a layer in the command's namespace.
             bytecode: Have Python keep bytecode in that folder; else it reads the bytecode beside the sources.
         """
-        named = (*self.permissions.variables, *opened_variables(self.permissions.sockets))
+        named = (*self.permissions.variables, *variables_of_services(self.permissions.sockets))
         variables = add_git_settings(command_environment(environment, "", named))
         variables |= cache_variables(made, os.environ, may.caches)
         if bytecode and "PYTHONDONTWRITEBYTECODE" not in variables:
@@ -342,18 +352,18 @@ class Sandbox:
 
     def _confined_variables(self, folders: LayerFolders, environment: Mapping[str, str]) -> dict[str, str]:
         without_layers = find_outside_access(self.permissions, self._own, layered=False)
-        variables = self._variables(without_layers, str(folders.caches.new_caches), environment, bytecode=True)
+        variables = self._variables(without_layers, str(folders.caches.new_caches_folder), environment, bytecode=True)
         return {**variables, "TMPDIR": str(folders.temporary)}
 
     @staticmethod
     def _writable_folders(folders: LayerFolders) -> tuple[Path, ...]:
         """Return the folders of a run that a program in place may write."""
-        return folders.temporary, folders.caches.new_caches
+        return folders.temporary, folders.caches.new_caches_folder
 
     def _remove_stale_folders(self) -> None:
         """Remove the folders of runs that were killed, and layers over caches that are too old or too large."""
         remove_stale_folders(self._state)
-        prune_layers(self._state / CACHE_FOLDER, everything=False)
+        prune_cache_layers(self._state / CACHE_FOLDER, everything=False)
 
     async def _probe(self) -> ProbeResult:
         if SandboxMode.OVERLAY not in self._modes:
@@ -361,13 +371,13 @@ class Sandbox:
         elif not (why_not := await self._why_no_overlay()):
             return ProbeResult(SandboxMode.OVERLAY, landlock=landlock_version())
         filtered = await asyncio.to_thread(can_filter_syscalls)
-        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, unbounded_reason())
+        return ProbeResult(SandboxMode.IN_PLACE, why_not, landlock_version(), filtered, process_limit_problem())
 
     async def _why_no_overlay(self) -> str:
         try:
             async with self._overlay({_PROBE: FileOrLink(b"", 0o644)}) as run:
                 ended = await run.execute(["/bin/sh", "-c", _TRIAL], folder=".", seconds=10, output=lambda _: None)
-                found = await run.changes()
+                found = await run.find_changes()
         except StepFailed as failed:
             if failed.step == "cache-layer" and self._layered:
                 self._layered = False

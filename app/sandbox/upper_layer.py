@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, TouchedPath
 from app.sandbox.confinement import ChangedMeanwhile
-from app.sandbox.disk_leaf import has_same_content, read_leaf, write_leaf
+from app.sandbox.disk_leaf import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.workspace.reading import read_file
 
@@ -62,7 +62,7 @@ class UpperLayer:
         touched = [each for path, each in sorted(scan.touched.items()) if self._differs(path)]
         return CapturedChanges(tuple(touched), tuple(sorted(scan.left_out)), tuple(sorted(scan.ignored_paths)))
 
-    def read(self, path: str, limit: int) -> PathChange:
+    def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents.
 
         Raises:
@@ -72,10 +72,10 @@ class UpperLayer:
         if path in self._pending:
             before = self._pending[path]
         else:
-            before = read_leaf(self._root / path, limit)
+            before = read_file_or_link(self._root / path, limit)
             if before is not None and os.lstat(self._root / path).st_ctime_ns > self.filled_at:
                 raise ChangedMeanwhile(path)
-        return PathChange(path, before, read_leaf(self._folder / path, limit))
+        return PathChange(path, before, read_file_or_link(self._folder / path, limit))
 
     def _differs(self, path: str) -> bool:
         after = self._folder / path
@@ -85,7 +85,7 @@ class UpperLayer:
 
     def _put(self, path: str, leaf: FileOrLink, modes: dict[Path, int]) -> None:
         self._make_folders(path, modes)
-        write_leaf(self._folder / path, leaf)
+        write_file_or_link(self._folder / path, leaf)
 
     def _make_folders(self, path: str, modes: dict[Path, int]) -> None:
         for above in reversed(Path(path).parents[:-1]):

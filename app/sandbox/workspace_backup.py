@@ -25,7 +25,7 @@ from app.sandbox.captured_changes import (
     PendingFiles,
     TouchedPath,
 )
-from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
+from app.sandbox.disk_leaf import has_same_content, read_file_or_link, set_mode, write_file_or_link
 from app.sandbox.path_policy import GIT_FOLDER, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import is_nested_too_deep
@@ -96,12 +96,12 @@ class WorkspaceBackup:
         return self.store / _MARK
 
     @contextmanager
-    def locked(self, *, patient: bool = True) -> Iterator[None]:
-        """Hold the lock; `patient` waits two seconds for another holder. Raises WorkspaceInUse."""
+    def locked(self, *, wait: bool = True) -> Iterator[None]:
+        """Hold the lock; `wait` waits two seconds for another holder. Raises WorkspaceInUse."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._lock(_TRIES if patient else 1)
+            self._lock(_TRIES if wait else 1)
             yield
         finally:
             os.close(self.lock)
@@ -174,7 +174,7 @@ class WorkspaceBackup:
                 touched.append(TouchedPath(path, after.size if after and there else 0, not there))
         return CapturedChanges(tuple(touched), tuple(sorted(left_out)))
 
-    def changed_ignored(self) -> tuple[IgnoredPath, ...]:
+    def find_changed_ignored(self) -> tuple[IgnoredPath, ...]:
         """Return ignored files that any program changed since the command began; call `find_changes` before.
 
         Raises:
@@ -188,11 +188,11 @@ class WorkspaceBackup:
             room = max(0, room - looked)
         return tuple(found)
 
-    def read(self, path: str, limit: int) -> PathChange:
+    def read_change(self, path: str, limit: int) -> PathChange:
         """Return one of the changes with its contents. Raises OSError."""
-        return PathChange(path, self._before(path, limit), read_leaf(self.root / path, limit))
+        return PathChange(path, self._before(path, limit), read_file_or_link(self.root / path, limit))
 
-    def restore(self, policy: PathPolicy) -> int:
+    def restore_files(self, policy: PathPolicy) -> int:
         """Restore all files; return how many had changed. Raises OSError."""
         if not self.marker_file.exists():
             # Not all was copied and nothing has run: copies of an earlier command may be out of date.
@@ -230,19 +230,19 @@ class WorkspaceBackup:
             set_mode(self.root, self._mode)
         return dict(walk_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
-    def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, patient: bool) -> str:
+    def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, wait_for_lock: bool) -> str:
         """Restore the files after a command that was cut off; return a line for the user, empty if there was none.
 
         Args:
             policy_with: Makes the `PathPolicy` for the changes that were pending then.
-            patient: Wait for a command that is just ending.
+            wait_for_lock: Wait for a command that is just ending.
 
         Raises:
             WorkspaceInUse: The command is still running.
         """
         if not self.marker_file.exists():
             return ""
-        with self.locked(patient=patient):
+        with self.locked(wait=wait_for_lock):
             if not self.marker_file.exists():
                 return ""
             if not self._load():
@@ -250,7 +250,7 @@ class WorkspaceBackup:
                 return _LOST
             policy = policy_with(self._pending)
             policy.restore_rules(self._rules, self.kept)
-            self.restore(policy)
+            self.restore_files(policy)
         return "A command that ran directly on your files was cut off; every file is as it was before."
 
     def _path_stat(self, path: str) -> PathStat | None:
@@ -271,7 +271,7 @@ class WorkspaceBackup:
         if path in self._pending:
             return not has_same_content(self.root / path, self._pending[path])
         if stat.S_ISLNK(after.mode):
-            return self._before(path, before.size) != read_leaf(self.root / path, after.size)
+            return self._before(path, before.size) != read_file_or_link(self.root / path, after.size)
         return stat.S_ISREG(after.mode) and not have_same_bytes(self.store / self._names[path], self.root / path)
 
     def _before(self, path: str, limit: int) -> FileOrLink | None:
@@ -283,7 +283,7 @@ class WorkspaceBackup:
         name = self._names[path]
         if name.startswith(">"):
             return FileOrLink(os.fsencode(name[1:]), stat.S_IFLNK | 0o777)
-        kept = read_leaf(self.store / name, limit)
+        kept = read_file_or_link(self.store / name, limit)
         return kept and FileOrLink(kept.data, stat.S_IMODE(facts.mode))
 
     def _remove(self, path: str, facts: PathStat) -> None:
@@ -373,7 +373,7 @@ class WorkspaceBackup:
                 place.unlink()
 
 
-def workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
+def make_workspace_backup(root: Path, state: Path) -> WorkspaceBackup:
     """Return the backup of a workspace, with its store below `state`."""
     name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
     return WorkspaceBackup(root, state / f"guard-{name}")
@@ -409,7 +409,7 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
             # Overwritten and not replaced, so that its hard links and its owner stay.
             with suppress(PermissionError):
                 place.chmod(0o600)
-        write_leaf(place, leaf)
+        write_file_or_link(place, leaf)
 
 
 def _is_leaf(place: Path) -> bool:

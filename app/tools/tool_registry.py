@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtraTools:
+class SourceTools:
     """Tools that are there besides the standing ones."""
 
     listed: Sequence[Tool] = ()
@@ -28,7 +28,7 @@ class ExtraTools:
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class UnavailableServer:
     """A part of a source whose tools can't be used now, with the reason."""
 
     name: str
@@ -51,19 +51,19 @@ class ToolSource(ABC):
         return ""
 
     @property
-    def unavailable_servers(self) -> Sequence[Unavailable]:
+    def unavailable_servers(self) -> Sequence[UnavailableServer]:
         """Return the configured servers that cannot be used."""
         return ()
 
     @abstractmethod
-    async def offered_tools(self, window: int | None) -> ExtraTools:
-        """Return the current tools; `window` is the model's context in tokens, as far as it is known."""
+    async def offered_tools(self, context_tokens: int | None) -> SourceTools:
+        """Return the current tools; `context_tokens` is the model's context in tokens, as far as it is known."""
 
-    async def find_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+    async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
         """Return a tool that `offered_tools` did not have yet.
 
         Args:
-            waits: Takes in a few words what is waited for.
+            report_wait: Takes in a few words what is waited for.
 
         Raises:
             ToolError: It belongs to what can't be used; the text says why.
@@ -99,11 +99,11 @@ class ToolSet:
         """Made for the first request, on a thread: a session that is opened to be read needs none."""
         return [make_tool_schema(tool) for tool in iterate_cooperatively(self._standing)]
 
-    async def reload(self, window: int | None) -> None:
-        """Load the tools for the next turn; `window` is the model's context in tokens."""
+    async def reload(self, context_tokens: int | None) -> None:
+        """Load the tools for the next turn; `context_tokens` is the model's context in tokens."""
         if self._source is None:
             return
-        more = await self._source.offered_tools(window)
+        more = await self._source.offered_tools(context_tokens)
         self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
         self._listed = [make_tool_schema(tool) for tool in more.listed]
 
@@ -113,7 +113,7 @@ class ToolSet:
         return self._source.startup_wait_label if self._source is not None else ""
 
     @property
-    def unavailable(self) -> Sequence[Unavailable]:
+    def unavailable(self) -> Sequence[UnavailableServer]:
         """Return the configured servers that cannot be used."""
         return self._source.unavailable_servers if self._source is not None else ()
 
@@ -124,19 +124,19 @@ class ToolSet:
         self._noticed = set(lines)
         return new
 
-    async def find_late_tool(self, name: str, waits: Callable[[str], None]) -> Tool | None:
+    async def find_late_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
         """Return the tool with this name, also one that became available after the turn began.
 
         The model is told of that with the next turn: within one, each request has the same list.
 
         Args:
-            waits: Takes in a few words what is waited for.
+            report_wait: Takes in a few words what is waited for.
 
         Raises:
             ToolError: It can't be used now; the text says why.
         """
         if name not in self._tools and self._source is not None:
-            tool = await self._source.find_tool(name, waits)
+            tool = await self._source.find_tool(name, report_wait)
             if tool is not None:
                 self._tools[name] = tool
         return self._tools.get(name)
@@ -149,7 +149,7 @@ class ToolSet:
         """The tools' names, in order."""
         return tuple(self._tools)
 
-    def get(self, name: str) -> Tool | None:
+    def get_tool(self, name: str) -> Tool | None:
         """The tool of this name, or None."""
         return self._tools.get(name)
 

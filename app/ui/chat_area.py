@@ -73,7 +73,7 @@ def welcome_lines(
 class ChatHandlers(Protocol):
     """Receives the messages of the chat."""
 
-    async def answer_question(self, text: str, call: str, mentions: Sequence[Mention]) -> None:
+    async def answer_question(self, text: str, call_id: str, mentions: Sequence[Mention]) -> None:
         """The answer to the model's question."""
         ...
 

@@ -162,7 +162,7 @@ class Trial:
             draft.write(path, text)
             proposal = self.runtime.service.stage(draft, "Put back")
             started = time.monotonic()
-            found = asyncio.run(self.runtime.evidence.collect(proposal.id, None, self.check, budget))
+            found = asyncio.run(self.runtime.evidence.collect_evidence(proposal.id, None, self.check, budget))
             self.seconds.append(time.monotonic() - started)
             self.runtime.service.deny(proposal.id)
         finally:

@@ -73,7 +73,7 @@ async def test_a_command_on_a_warm_cache_takes_little_more_with_a_layer_over_it(
             if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
                 pytest.skip((await sandbox.probe()).why_not)
             output: list[bytes] = []
-            async with sandbox.open({}, keep=True) as opened:
+            async with sandbox.open_run({}, keep=True) as opened:
                 ended = await opened.execute(words, folder=".", seconds=120, output=output.append)
             assert ended.code == 0, b"".join(output)
 

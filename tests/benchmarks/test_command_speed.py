@@ -31,9 +31,9 @@ async def layered(root: Path, state: Path) -> tuple[float, float]:
     rounds = []
     for _ in range(ROUNDS):
         before, begun = spent(), time.perf_counter()
-        async with sandbox.open({}) as run:
+        async with sandbox.open_run({}) as run:
             await run.execute(["/bin/true"], folder=".", seconds=60, output=lambda data: None)
-            assert not (await run.changes()).touched
+            assert not (await run.find_changes()).touched
         rounds.append((spent() - before, time.perf_counter() - begun))
     cpu, wall = map(statistics.median, zip(*rounds, strict=True))
     return cpu, wall

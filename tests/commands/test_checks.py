@@ -13,7 +13,7 @@ from app.cli.approve_deny_undo import approve_proposals
 from app.cli.check_command import run_checks, suggest_check_tables
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.evidence_command import collect_evidence
-from app.cli.proposal_choice import mark_seen
+from app.cli.proposal_choice import record_as_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.record_store import RecordStore
@@ -204,7 +204,7 @@ def test_chosen_hunks_are_checked_alone_and_the_tree_is_recorded(root: Path, run
     def named(hunks: str | None) -> argparse.Namespace:
         return argparse.Namespace(ids=[proposal.id], hunks=hunks, force=False, unchecked=False, json=False)
 
-    mark_seen(runtime, proposal.id)
+    record_as_seen(runtime, proposal.id)
     with pytest.raises(CommandError, match="not written: both exit 1"):
         approve_proposals(runtime, named("1"))
     assert (root / "b.txt").read_text() == TWO_HUNKS
@@ -290,7 +290,7 @@ def test_an_approval_records_the_evidence_that_was_found_on_these_very_files(
     assert collect_evidence(code, evidence_of()) == ExitCode.DONE
     if moved:
         (code.workspace.root / "other.txt").write_text("new\n")
-    mark_seen(code, "P2")
+    record_as_seen(code, "P2")
     assert approve_proposals(code, argparse.Namespace(**{**vars(approving()), "ids": ["P2"]})) == ExitCode.DONE
     *_, entry = RecordStore(code.database, code.name).entries()
     fact = entry.circumstances.evidence

@@ -17,7 +17,7 @@ import pytest
 from app.runtime.model_connection import save_picked_model
 from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders
-from app.sandbox.run_folders import kept_versions
+from app.sandbox.run_folders import kept_file_versions
 from app.storage.session_lock import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -436,7 +436,7 @@ def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, wor
 
 
 def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, workspace: Path, tmp_path: Path) -> None:
-    kept = kept_versions(workspace, tmp_path / "home/state/kept")
+    kept = kept_file_versions(workspace, tmp_path / "home/state/kept")
     older, newer = kept.new_folder(), kept.new_folder()
     for folder in (older, newer):
         (folder / ".env").write_text("B=2\n")
@@ -453,7 +453,7 @@ def test_kept_versions_are_listed_by_folder_and_pruned_by_age(signoff: Run, work
 
 def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_folders, "MAX_KEPT_BYTES", 10)
-    kept, folders = kept_versions(workspace, tmp_path / "kept"), []
+    kept, folders = kept_file_versions(workspace, tmp_path / "kept"), []
     for age in (31, 3, 2, 1):
         folder = kept.new_folder()
         (folder / ".env").write_bytes(b"x" * 6)
@@ -462,7 +462,7 @@ def test_newest_kept_versions_are_spared(workspace: Path, tmp_path: Path, monkey
         folders.append(folder)
     assert [folder.exists() for folder in folders] == [False, False, True, True]
     newest = kept.new_folder()
-    assert [path for _, _, path in kept.folders()] == [newest, folders[-1]]
+    assert [path for _, _, path in kept.list_folders()] == [newest, folders[-1]]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

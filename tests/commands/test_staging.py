@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.proposal_list import list_proposals
-from app.cli.stage_show_push import show_proposal
+from app.cli.proposal_list import print_proposals
+from app.cli.stage_show_push import print_proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.forking import Forking
 from tests.unit.proposals.repositories import git
@@ -204,13 +204,13 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 def test_a_doubt_and_its_reason_are_shown(
     runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], hunks: bool, as_json: bool
 ) -> None:
-    show_proposal(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
+    print_proposal(runtime, argparse.Namespace(id="P1", hunks=hunks, json=as_json))
     shown = capsys.readouterr().out
     assert DOUBT in (json.loads(shown)["files"][0]["warnings"] if as_json else shown)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_doubt_has_its_reason(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
-    list_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
+    print_proposals(runtime, argparse.Namespace(all=False, json=as_json, origin=None, watch=False))
     listed = capsys.readouterr().out
     assert DOUBT in (json.loads(listed)[0]["files"][0]["warnings"] if as_json else listed)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModel, write_hook
+from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModel, install_hook_in_scratch
 from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agents import find_agent
 from app.doors.hook.hook_options import parse_hook_options
@@ -43,7 +43,7 @@ class Driven:
     def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
         self.agent = agent
         self.model = model
-        self._scratch = AgentScratchFolders(agent, folder, model.url, code_mode=code_mode)
+        self._scratch = AgentScratchFolders(agent, folder, model.url, uses_code_mode=code_mode)
         self.workspace = self._scratch.workspace
         self._environment = self._scratch.environment
         # The program that the settings name has to be found, also where it is not installed for the user.
@@ -83,7 +83,9 @@ class Driven:
     def install(self, *options: str) -> None:
         """Have signoff propose the agent's settings, and approve that; where only the user can, do as it says."""
         if not find_agent(self.agent).settings:
-            write_hook(find_agent(self.agent), self._scratch, parse_hook_options([self.agent, *options])[2])
+            install_hook_in_scratch(
+                find_agent(self.agent), self._scratch, parse_hook_options([self.agent, *options])[2]
+            )
             return
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
         self.signoff("approve", staged["id"])

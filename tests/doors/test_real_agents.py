@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.hook.agent_trial import ScriptedCall as Call
-from app.doors.hook.agent_trial import ScriptedModel, try_door
+from app.doors.hook.agent_trial import ScriptedModel, try_agent_edits
 from app.doors.hook.agents import find_agent
 from app.doors.hook.hook_options import HookOptions
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
@@ -206,7 +206,7 @@ def test_the_door_is_tried(agent: str, tmp_path: Path) -> None:
     found = program(agent)
     if found is None:
         pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
-    trials = list(try_door(find_agent(agent), found, HookOptions(wait=600)))
+    trials = list(try_agent_edits(find_agent(agent), found, HookOptions(wait=600)))
     assert {trial.verdict for trial in trials} == {"held"}, trials
     assert len(trials) == (2 if agent == "codex" else 1)
 

@@ -19,9 +19,9 @@ async def main(root: str, state: str, way: str, command: str) -> None:
     sandbox = Sandbox(Workspace(Path(root)), Path(state), own=(), modes=ways)
     await sandbox.probe()
     print("ready", flush=True)
-    async with sandbox.open(PENDING) as run:
+    async with sandbox.open_run(PENDING) as run:
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=60, output=lambda data: None)
-        found = await run.changes()
+        found = await run.find_changes()
         await run.write_back(found.ignored_paths)
 
 

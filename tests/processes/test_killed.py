@@ -73,7 +73,7 @@ def test_killed_at_any_instant(processes: Forking, tmp_path: Path, way: SandboxM
             time.sleep(0.02)
         assert clear == 5, Path("/proc/loadavg").read_text()
         sandbox = Sandbox(Workspace(root), runs, own=())
-        sandbox.restore_workspace()
+        sandbox.restore_after_crash()
         assert state(root) == before
         asyncio.run(sandbox.probe())
         assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
@@ -100,7 +100,7 @@ def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_p
     assert (root / "new/code.py").exists() and not (root / "d").exists()
     while going_on(mark, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert "cut off" in Sandbox(Workspace(root), runs, own=()).restore_workspace()
+    assert "cut off" in Sandbox(Workspace(root), runs, own=()).restore_after_crash()
     assert (root / "a.log").read_text() == "1\n"
     for name in ("a.log", "end.log"):
         (root / name).unlink()

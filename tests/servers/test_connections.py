@@ -184,31 +184,31 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
 async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_ROUSED", 0.05)
     async with served(tmp_path, **player(timeout=5)) as server:
-        await server.start()
+        await server.start_and_wait()
         assert await server.write_access() is WriteAccess.DIRECT
         tools = {offer.tool: offer for offer in server.tools}
-        calling = asyncio.create_task(server.call(tools["sleep"], {}))
+        calling = asyncio.create_task(server.call_tool(tools["sleep"], {}))
         await until(lambda: "sleeps" in server.log.lines)
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
-        assert await server.prepare_call({}) == []
-        assert (await server.call(tools["echo"], {"text": "hello"}))["content"][0]["text"] == "hello"
+        assert await server.start_with_files({}) == []
+        assert (await server.call_tool(tools["echo"], {"text": "hello"}))["content"][0]["text"] == "hello"
         assert "it still does what the user has stopped" in str(server.log.lines)
 
 
 async def test_a_server_that_takes_too_long_for_a_call_is_ended(tmp_path: Path) -> None:
     async with served(tmp_path, **player(timeout=0.05)) as server:
-        await server.start()
+        await server.start_and_wait()
         sleep = next(offer for offer in server.tools if offer.tool == "sleep")
         with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
-            await server.call(sleep, {})
+            await server.call_tool(sleep, {})
         assert server.state is ServerState.FAILED
 
 
 async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
     async with address() as played, served(tmp_path, url=played.url) as server:
-        await server.start()
+        await server.start_and_wait()
         assert await server.write_access() is WriteAccess.REMOTE
         (echo, *_) = server.tools
 
@@ -217,11 +217,11 @@ async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
 
         played.tricks["tools/call"] = hang_up
         with pytest.raises(ConnectionLost, match="it cannot be reached"):
-            await server.call(echo, {})
+            await server.call_tool(echo, {})
         assert server.state is ServerState.FAILED
         del played.tricks["tools/call"]
-        await server.start()
-        assert (await server.call(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
+        await server.start_and_wait()
+        assert (await server.call_tool(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -246,9 +246,9 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
 @pytest.mark.layer
 async def test_a_server_that_just_died_is_restarted_before_a_call(tmp_path: Path) -> None:
     async with served(tmp_path, layer=True, **player()) as server:
-        await server.start()
+        await server.start_and_wait()
         program = server._program
         assert program is not None and await server.write_access() is WriteAccess.LAYER
         os.kill(program.process.pid, signal.SIGKILL)
-        assert await server.prepare_call({}) == []
+        assert await server.start_with_files({}) == []
         assert server.state is ServerState.READY and server._program is not program

@@ -113,7 +113,7 @@ async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) 
         server = on.server("play")
         await server.stop()
         with pytest.raises(ConnectionLost, match="it is not running"):
-            await server.call(server.tools[0], {"text": "x"})
+            await server.call_tool(server.tools[0], {"text": "x"})
 
 
 @pytest.mark.layer
@@ -220,7 +220,7 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         assert on.host.session is not None
         await on.host.session.send("Again.")
         await on.until(lambda: server.state is ServerState.STARTING)
-        await servers.set_switch(server, on=False)
+        await servers.set_enabled(server, enabled=False)
         await on.host.session.wait_until_idle()
         assert "it is switched off" in on.results[-1].text
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
@@ -231,10 +231,10 @@ async def test_the_later_of_two_switches_counts(wire: WireServer, tmp_path: Path
         await on.ready("play")
         server, servers = on.server("play"), on.host.mcp.servers
         assert servers is not None
-        await asyncio.gather(servers.set_switch(server, on=False), servers.set_switch(server, on=True))
-        assert servers.is_switched_on(server)
+        await asyncio.gather(servers.set_enabled(server, enabled=False), servers.set_enabled(server, enabled=True))
+        assert servers.is_enabled(server)
         await on.ready("play")
-        await asyncio.gather(servers.restart(server), servers.set_switch(server, on=False))
+        await asyncio.gather(servers.restart(server), servers.set_enabled(server, enabled=False))
         assert server.state is ServerState.OFF
         await servers.restart(server)
         assert server.state is ServerState.OFF

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
-from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, read_tools, tool_wire_name
+from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_wire_name
 from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import MAX_RESULT_CHARACTERS
 from tests.examples import at_most
@@ -43,7 +43,7 @@ TOOLS = st.lists(
 @settings(max_examples=at_most(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
 def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) -> None:
-    offers, problems = read_tools(server, listed)
+    offers, problems = parse_tools(server, listed)
     assert len(offers) + len(problems) == len(listed)
     names = [offer.name for offer in offers]
     assert len(set(names)) == len(names)
@@ -54,9 +54,9 @@ def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) 
         assert "$ref" not in offer.parameters
         written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
-    assert read_tools(server, listed) == (offers, problems)
+    assert parse_tools(server, listed) == (offers, problems)
     kept = json.loads(json.dumps(dump_tools(offers)))
-    assert read_tools(server, kept) == (offers, []), "what is kept for the next start is the same tool"
+    assert parse_tools(server, kept) == (offers, []), "what is kept for the next start is the same tool"
 
 
 def test_names_that_had_to_change_are_told_apart() -> None:
@@ -74,7 +74,7 @@ def test_no_tool_of_one_server_has_the_name_of_one_of_another(one: str, tool: st
 
 def offered(schema: Any) -> tuple[Any, list[str]]:
     """The schema as it is offered, or why it is not."""
-    offers, problems = read_tools("s", [{"name": "t", "inputSchema": schema}])
+    offers, problems = parse_tools("s", [{"name": "t", "inputSchema": schema}])
     return (offers[0].parameters if offers else None), problems
 
 
@@ -122,13 +122,13 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
 
 def test_the_first_of_two_tools_of_one_name_is_offered() -> None:
     listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
-    offers, problems = read_tools("s", listed)
+    offers, problems = parse_tools("s", listed)
     assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]
     assert problems == ["read is left out: there is another one of that name."]
 
 
 def test_a_flood_of_tools_is_cut() -> None:
-    offers, problems = read_tools("s", [{"name": f"t{number}"} for number in range(1500)])
+    offers, problems = parse_tools("s", [{"name": f"t{number}"} for number in range(1500)])
     assert len(offers) == 1000
     assert "500 more tools" in problems[-1]
 
@@ -201,7 +201,7 @@ def test_each_kind_of_answer_is_said() -> None:
 )
 def test_a_tool_that_says_or_takes_something_else_is_another_one(other: dict[str, Any]) -> None:
     listed = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
-    (once,), _ = read_tools("files", [listed])
-    (again,), _ = read_tools("files", [dict(listed)])
-    (changed,), _ = read_tools("files", [listed | other])
+    (once,), _ = parse_tools("files", [listed])
+    (again,), _ = parse_tools("files", [dict(listed)])
+    (changed,), _ = parse_tools("files", [listed | other])
     assert once.fingerprint == again.fingerprint != changed.fingerprint

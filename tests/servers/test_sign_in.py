@@ -246,8 +246,8 @@ async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireS
         async def paste(invitation: SignInRequest) -> None:
             wrong = authority.end(invitation.address, state="guessed")
             for nothing in ("", "code-1", "https://[", invitation.address, wrong, "http://127.0.0.1/?state=\xe9"):
-                assert not invitation.take(nothing)
-            assert invitation.take(f"  {authority.end(invitation.address)}\n")
+                assert not invitation.accept_pasted_address(nothing)
+            assert invitation.accept_pasted_address(f"  {authority.end(invitation.address)}\n")
 
         await on.server("far").sign_in(paste)
         assert on.server("far").state is ServerState.READY
@@ -550,8 +550,8 @@ async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_pa
 
         async def browse(invitation: SignInRequest) -> None:
             twice = f"{authority.end(invitation.address, iss=authority.origin)}&iss=https://honest.example"
-            assert not invitation.take(twice)
-            assert not invitation.take(f"{authority.end(invitation.address)}&code=other")
+            assert not invitation.accept_pasted_address(twice)
+            assert not invitation.accept_pasted_address(f"{authority.end(invitation.address)}&code=other")
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import ProposalDecided
-from app.doors.hook.delivery import record_last_words
+from app.doors.hook.delivery import set_summary_from_last_message
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
@@ -80,7 +80,7 @@ async def test_last_words_of_an_agent_are_shown_with_its_proposal(tmp_path: Path
     async with with_a_waiting_call(tmp_path, server) as (run, _host, _name):
         root = run.runtime.workspace.root
         for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
-            await asyncio.to_thread(record_last_words, root, "P1", words)
+            await asyncio.to_thread(set_summary_from_last_message, root, "P1", words)
             await run.see(f"P1 {words}")
 
 

@@ -11,7 +11,7 @@ from app.mcp_client.json_rpc import (
     RpcError,
     RpcRequest,
     parse_messages,
-    read_request,
+    parse_request,
 )
 
 
@@ -44,7 +44,7 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
 )
 def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
     with pytest.raises(RpcError) as refused:
-        read_request(message)
+        parse_request(message)
     assert refused.value.code == code
 
 
@@ -62,4 +62,4 @@ def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
     ],
 )
 def test_requests_are_told_from_answers(message: Any, call: RpcRequest | None) -> None:
-    assert read_request(message) == call
+    assert parse_request(message) == call

@@ -36,7 +36,7 @@ from app.runtime.review_report import answer_heading, describe_recorded_decision
 from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionInput, RecordedDecision
 from app.storage.storage_errors import StorageError
-from app.tools.tool_registry import ExtraTools
+from app.tools.tool_registry import SourceTools
 from app.ui.context.current_session import UpdateBuffer
 
 
@@ -198,7 +198,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
     served = McpManager(runtime, lambda line: None)
-    assert await served.offered_tools(None) == ExtraTools()
+    assert await served.offered_tools(None) == SourceTools()
     (late,) = served.unavailable_servers
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()

@@ -31,7 +31,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
         return []
     if found.why_not:
         return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
-    first, *counts = found.count_verdicts.split(", ")
+    first, *counts = found.verdict_counts.split(", ")
     loud = "$text-warning" if found.unheld_hunks else ""
     said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
     progress = []
@@ -43,7 +43,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
         chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
     if found.unheld_hunks and not found.is_running:
         chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
-    ran = [safe_content(found.describe_tests_run, QUIET_STYLE)] if found.describe_tests_run else []
+    ran = [safe_content(found.tests_run_text, QUIET_STYLE)] if found.tests_run_text else []
     return fill_lines([*said, *progress, *ran, *chips], width, _GAP)
 
 
@@ -60,7 +60,7 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, w
         count = plural(len(proposal.files), "file")
         said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
     elif found is not None and found.revision == proposal.revision:
-        said = [safe_content(found.words, "$text-warning")]
+        said = [safe_content(found.summary, "$text-warning")]
     chips = [make_chip(key, "reproduce", title, "$foreground 40%")] if title else []
     return fill_lines([*said, *chips], width, _GAP)
 

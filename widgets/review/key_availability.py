@@ -182,7 +182,7 @@ def is_offered(action: str, state: ReviewState, question: Confirm | None) -> boo
 def _has_findings(state: ReviewState) -> bool:
     """Return whether checks oppose the shown proposal, or no test notices a hunk of it or runs a line."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
-    against = checked is not None and bool(checked.new_failures or checked.has_uncovered)
+    against = checked is not None and bool(checked.new_failures or checked.has_uncovered_lines)
     return against or (evidence is not None and bool(evidence.unheld_hunks))
 
 

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.widgets import Static
 
-from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_as_feedback
+from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_lines_as_feedback
 from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
 from app.automation.reproduction import Reproduction
 from app.conversation.events import ThreadAnchor
@@ -618,7 +618,7 @@ class Review(Column):
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
         unheld = unheld_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
-        uncovered = uncovered_as_feedback(checked) if checked is not None and not red else ""
+        uncovered = uncovered_lines_as_feedback(checked) if checked is not None and not red else ""
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
         elif red:

@@ -475,7 +475,7 @@ def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *
         chips.append(make_chip(key, "run_checks", "end", "$foreground 40%"))
     if keys and checked.new_failures:
         chips.append(make_chip(key, "send_findings", "send", "$primary"))
-    elif keys and checked.has_uncovered:
+    elif keys and checked.has_uncovered_lines:
         chips.append(make_chip(key, "send_findings", "as feedback", "$foreground 40%"))
     if keys and any(one.outcome is not None for one in results):
         chips.append(make_chip(key, "show_checks", "log", "$foreground 40%"))

@@ -42,7 +42,7 @@ class ChangedTests:
     tests: tuple[str, ...]
     """In Python whole ids, elsewhere names that are part of an id."""
 
-    def filter_ids(self, ids: Iterable[str]) -> tuple[str, ...]:
+    def matching_ids(self, ids: Iterable[str]) -> tuple[str, ...]:
         """Return those of the ids that are of these tests, cases of a parametrized one too."""
         return tuple(each for each in ids if any(self._is(each, test) for test in self.tests))
 
@@ -87,14 +87,14 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
     return AblationPlan(tuple(groups), tuple(tests))
 
 
-def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], out: Collection[str]) -> str:
-    """Return the proposed text of a file, with all of these hunks but those that are `out`."""
+def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], left_out: Collection[str]) -> str:
+    """Return the proposed text of a file, with all of these hunks but those that are `left_out`."""
     lines: list[str] = []
     at = 0
     for hunk in sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start):
         lines += diff.old[at : hunk.old_start]
         at = hunk.old_start + hunk.old_count
-        if hunk.id in out:
+        if hunk.id in left_out:
             lines += diff.old[hunk.old_start : at]
         else:
             lines += diff.new[hunk.new_start : hunk.new_start + hunk.new_count]

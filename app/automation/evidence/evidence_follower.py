@@ -32,7 +32,7 @@ class _Followed:
 
 
 @dataclass(slots=True)
-class EvidenceFollower:
+class EvidenceScheduler:
     """Collects evidence about one proposal at a time; for one event loop.
 
     Args:
@@ -146,7 +146,7 @@ class EvidenceFollower:
         """Take the evidence that was kept, by another process or before a restart, if it is of the present bytes."""
         chosen = self.chosen(proposal)
         with suppress(ProposalError, OSError):
-            found = await self.runner.find_kept(proposal.id, chosen)
+            found = await self.runner.load_current_evidence(proposal.id, chosen)
             if found is not None and proposal.id in self._waiting and proposal.id not in self._followed:
                 self._followed[proposal.id] = _Followed(proposal.revision, chosen, found)
                 self.publish(found)
@@ -164,7 +164,7 @@ class EvidenceFollower:
 
         async with self._turn:
             try:
-                tell(await self.runner.collect(proposal_id, followed.chosen, check, self.seconds(), tell))
+                tell(await self.runner.collect_evidence(proposal_id, followed.chosen, check, self.seconds(), tell))
             except FilesChanged:
                 tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
             except Exception as error:

@@ -102,7 +102,7 @@ class _Search:
         self.found = replace(self.found, marks={**self.found.marks, **new})
 
 
-class EvidenceKeeper(Protocol):
+class EvidenceStore(Protocol):
     """Keeps evidence by proposal; implemented by `app.review.note_store.KeptEvidence`."""
 
     def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
@@ -125,7 +125,7 @@ class EvidenceRunner:
     """
 
     def __init__(
-        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, kept: EvidenceKeeper
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, kept: EvidenceStore
     ) -> None:
         self._checks = checks
         self._service = service
@@ -133,13 +133,13 @@ class EvidenceRunner:
         self._kept = kept
         self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
 
-    async def collect(
+    async def collect_evidence(
         self,
         proposal_id: str,
         chosen: Collection[str] | None,
         check: CheckTable,
         seconds: float,
-        tell: ReportEvidence = lambda found: None,
+        report: ReportEvidence = lambda found: None,
     ) -> ProposalEvidence:
         """Run tests without each hunk of a waiting proposal. Cancelled, it leaves no process.
 
@@ -151,14 +151,14 @@ class EvidenceRunner:
             chosen: The hunks that an approval would name; None for all that waits.
             check: Whose tests run.
             seconds: How long tests may run, all told.
-            tell: Takes what is known after each step.
+            report: Takes what is known after each step.
 
         Raises:
             ProposalError: It doesn't wait, or has no such hunk.
             FilesChanged: The workspace changed meanwhile.
             OSError: The workspace can't be read.
         """
-        search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, tell)
+        search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, report)
         if not search.plan.groups and not search.plan.tests:
             return search.found
         if why_not := await self._checks.unavailable_reason():
@@ -179,7 +179,9 @@ class EvidenceRunner:
         await asyncio.to_thread(self._kept.keep, search.found, waiting)
         return search.found
 
-    async def find_kept(self, proposal_id: str, chosen: Collection[str] | None) -> ProposalEvidence | None:
+    async def load_current_evidence(
+        self, proposal_id: str, chosen: Collection[str] | None
+    ) -> ProposalEvidence | None:
         """Return the evidence that was kept, if it is about just what an approval of these hunks would leave now.
 
         Args:
@@ -196,18 +198,18 @@ class EvidenceRunner:
         is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
         return found if is_same else None
 
-    async def is_current(self, found: ProposalEvidence) -> bool:
+    async def is_current(self, evidence: ProposalEvidence) -> bool:
         """Return whether an approval of the same hunks would leave the bytes on which the tests ran.
 
         Raises:
             ProposalError: The proposal doesn't wait any more.
             OSError: The workspace can't be read.
         """
-        proposal = await asyncio.to_thread(self._service.get, found.proposal)
-        if proposal.revision != found.revision:
+        proposal = await asyncio.to_thread(self._service.get, evidence.proposal)
+        if proposal.revision != evidence.revision:
             return False
-        tree = await asyncio.to_thread(self._service.overlay_with_hunks, found.proposal, found.chosen)
-        return (await self._read(tree)).id == found.tree
+        tree = await asyncio.to_thread(self._service.overlay_with_hunks, evidence.proposal, evidence.chosen)
+        return (await self._read(tree)).id == evidence.tree
 
     def _prepare(
         self,
@@ -279,7 +281,7 @@ class EvidenceRunner:
         new = outcome.new_failures(search.baseline)
         again = await self._repeat(search, selection, tree, new) if new else ()
         for each in changed:
-            ids = each.filter_ids(new)
+            ids = each.matching_ids(new)
             if outcome.problem:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason=outcome.problem)
             elif each.path in outcome.broken or (outcome.broken and not ids):
@@ -288,7 +290,7 @@ class EvidenceRunner:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.RED, red)
             elif ids:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.FLAKY, ids)
-            elif search.baseline.named and not each.filter_ids(search.baseline.passed):
+            elif search.baseline.named and not each.matching_ids(search.baseline.passed):
                 search.mark(each.path, [each.hunk], EvidenceVerdict.NOT_RUN, reason="it does not pass, or is skipped")
             else:
                 search.mark(each.path, [each.hunk], EvidenceVerdict.GREEN)

@@ -58,25 +58,25 @@ class ProposalEvidence:
         return any(mark.reason == NO_TIME_LEFT for mark in self.marks.values())
 
     @property
-    def count_verdicts(self) -> str:
+    def verdict_counts(self) -> str:
         """Return how many hunks there are of each kind: `2 that nothing notices, 3 held`."""
         counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
         return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
     @property
-    def describe_tests_run(self) -> str:
+    def tests_run_text(self) -> str:
         """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
         return f"{plural(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
 
     @property
     def summary(self) -> str:
         """Return it in one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
-        said = self.count_verdicts or ("" if self.is_running else "no hunk that tests could notice")
+        said = self.verdict_counts or ("" if self.is_running else "no hunk that tests could notice")
         left = f"{self.left:,} to go" if self.is_running else ""
-        return self.why_not or "; ".join(filter(None, (said, left, self.describe_tests_run)))
+        return self.why_not or "; ".join(filter(None, (said, left, self.tests_run_text)))
 
     @property
-    def as_fact(self) -> EvidenceFact | None:
+    def to_fact(self) -> EvidenceFact | None:
         """Return the evidence as the record stores it; None without any."""
         if not self.marks:
             return None
@@ -84,19 +84,19 @@ class ProposalEvidence:
         return EvidenceFact(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def unheld_hunks_as_feedback(found: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+def unheld_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that nothing notices as feedback that the user sends; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:
         for hunk in diff.change.hunks:
-            mark = found.marks.get(hunk.id)
+            mark = evidence.marks.get(hunk.id)
             if mark is not None and mark.verdict.is_unheld:
                 parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}")
     if not parts:
         return ""
     head = (
         "Nothing notices these hunks: without each of them, the tests that ran pass as well "
-        f"({found.check}: {found.selection}). Test what they do, or leave them out."
+        f"({evidence.check}: {evidence.selection}). Test what they do, or leave them out."
     )
     return "\n\n".join((head, *parts))
 

@@ -31,7 +31,7 @@ class ScriptedCall(NamedTuple):
     name: str
     """On the wire of Responses with its namespace, if it has one: `mcp__signoff::propose_edit`."""
     arguments: Json
-    free: str = ""
+    freeform_input: str = ""
     """The text of a tool that takes no JSON."""
 
 
@@ -160,8 +160,10 @@ def _responses(calls: Sequence[ScriptedCall], number: int) -> Iterator[Json]:
         namespace, _, name = call.name.rpartition("::")
         common = {"call_id": f"call_{number}_{at}", "name": name, "status": "completed"}
         common |= {"namespace": namespace} if namespace else {}
-        if call.free:
-            items.append({"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "input": call.free, **common})
+        if call.freeform_input:
+            items.append(
+                {"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "input": call.freeform_input, **common}
+            )
         else:
             text = json.dumps(call.arguments)
             items.append({"type": "function_call", "id": f"fc_{number}_{at}", "arguments": text, **common})
@@ -262,9 +264,9 @@ _IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(Str
 class AgentScratchFolders:
     """The folders and variables of one agent, made when this is."""
 
-    def __init__(self, agent: str, folder: Path, url: str, *, code_mode: bool = False) -> None:
+    def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
         self._agent = agent
-        self._code_mode = code_mode
+        self._code_mode = uses_code_mode
         self.workspace = folder / "workspace"
         home = folder / "home"
         for each in (self.workspace, home):
@@ -401,7 +403,7 @@ _LARGEST = 65_536
 _Verdict = Literal["held", "not held", "not tried"]
 
 
-class DoorTrial(NamedTuple):
+class TrialResult(NamedTuple):
     """The result of one edit."""
 
     edit: str
@@ -411,15 +413,15 @@ class DoorTrial(NamedTuple):
     """What was seen, in a line."""
 
 
-def try_door(agent: Agent, program: str, options: HookOptions) -> Iterator[DoorTrial]:
+def try_agent_edits(agent: Agent, program: str, options: HookOptions) -> Iterator[TrialResult]:
     """Try each way in which the agent edits that works without a screen.
 
     Args:
         options: Those of its hook; `wait` is ignored, since nobody decides.
     """
-    yield DoorTrial("an edit", *_try_edit(agent, program, options, code_mode=False))
+    yield TrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":
-        yield DoorTrial("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
+        yield TrialResult("an edit in Code Mode", *_try_edit(agent, program, options, code_mode=True))
 
 
 def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bool) -> tuple[_Verdict, str]:
@@ -428,8 +430,8 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as name:
             with ScriptedModel() as model:
-                scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, code_mode=code_mode)
-                write_hook(agent, scratch, options._replace(wait=0))
+                scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
+                install_hook_in_scratch(agent, scratch, options._replace(wait=0))
                 # A repository, also where the system's temporary folder lies in another one.
                 (scratch.workspace / ".git").mkdir()
                 model.script.append([scratch.make_write_call(_FILE, _TEXT)])
@@ -445,7 +447,7 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
         return "not tried", " ".join(str(error).split())
 
 
-def write_hook(agent: Agent, scratch: AgentScratchFolders, options: HookOptions) -> None:
+def install_hook_in_scratch(agent: Agent, scratch: AgentScratchFolders, options: HookOptions) -> None:
     """Write signoff's hook into the settings of an agent in its scratch folder."""
     if agent.form == "toml":
         path = Path(scratch.environment["HOME"]) / str(agent.user_settings)

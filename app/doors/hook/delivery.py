@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.doors.agent_decisions import read_decision_status, report_proposal, wait_for_decision
+from app.doors.agent_decisions import read_decision_status, report_decisions, wait_for_decision
 from app.doors.hook.hook_messages import HookAnswer
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError, UnknownProposal
@@ -26,7 +26,7 @@ _GO_ON = (
 def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
     """Return the decisions since then, for the agent to read beside the user's new prompt."""
     with _open(root) as runtime:
-        parts = [(turn.proposal, *report_proposal(runtime, turn.proposal, turn.reported)) for turn in turns]
+        parts = [(turn.proposal, *report_decisions(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
     reported = tuple((name, number) for name, _, number in parts)
     return HookAnswer("tell", f"From signoff, on what you proposed before:\n\n{words}\n\n{_GO_ON}", reported=reported)
@@ -62,12 +62,12 @@ def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnsw
         return _decision(runtime, answer.proposal, 0, answer, until)
 
 
-def record_last_words(root: Path, proposal: str, words: str) -> None:
+def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
     """Make the agent's last words the summary of the proposal of its turn, if no decision on it was made."""
     with _open(root) as runtime:
         stage_captured_edits(runtime)
         with suppress(ProposalError):
-            runtime.service.set_summary(proposal, words)
+            runtime.service.set_summary(proposal, message)
 
 
 def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: HookAnswer, until: float) -> HookAnswer:
@@ -76,13 +76,13 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
         seconds = until - time.monotonic()
         if not now.is_decided and seconds > 0:
             now = wait_for_decision(
-                runtime.database, runtime.name, runtime.signal, proposal, reported=reported, seconds=seconds
+                runtime.database, runtime.name, runtime.signal, proposal, reported_count=reported, seconds=seconds
             )
     except UnknownProposal:
         return answer
     if not now.is_decided:
         return answer
-    words, number = report_proposal(runtime, proposal, reported)
+    words, number = report_decisions(runtime, proposal, reported)
     # A plain denial leaves the word with the user, as it does with signoff's own model.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_GO_ON}"

@@ -68,7 +68,7 @@ class AgentChannel(Protocol):
         """Give the answer; the agent has it when this returns."""
 
 
-class HookDoor(NamedTuple):
+class HookContext(NamedTuple):
     """The workspace, store and options of one call of the hook."""
 
     workspace: Workspace
@@ -153,13 +153,13 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         signal = ChangeSignal(where.signals, name)
-        door = HookDoor(opened, CapturedEdits(database, name, signal), options, where.config_file)
+        door = HookContext(opened, CapturedEdits(database, name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0
         answer = answer_call(door, call)
         while answer.unread and until > time.monotonic():
-            from app.doors.agent_decisions import wait_until_read
+            from app.doors.agent_decisions import wait_until_lines_are_read
 
-            wait_until_read(
+            wait_until_lines_are_read(
                 SeenLinesStore(database, name, signal), signal, door.unread_limit, until - time.monotonic()
             )
             answer = answer_call(door, call)
@@ -179,7 +179,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         database.close()
 
 
-def _with_decision(door: HookDoor, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
+def _with_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
     """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
     root = door.workspace.root
     if call.event in AFTER_TURN_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
@@ -313,19 +313,19 @@ def _is_signoff(word: str) -> bool:
 _SHOWN = 5
 
 
-def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
+def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT_EVENTS:
-        door.captured.reopen_unnamed_turn(call.agent, call.session)
+        context.captured.reopen_unnamed_turn(call.agent, call.session)
     if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
-        _note_reads(door, call)
+        _note_reads(context, call)
         return EMPTY_ANSWER
-    turn = door.captured.latest_turn(call.agent, call.session, call.prompt)
+    turn = context.captured.latest_turn(call.agent, call.session, call.prompt)
     if call.event in AFTER_TURN_EVENTS:
-        if turn is not None and turn.closed and call.last_words:
-            from app.doors.hook.delivery import record_last_words
+        if turn is not None and turn.closed and call.last_message:
+            from app.doors.hook.delivery import set_summary_from_last_message
 
-            record_last_words(door.workspace.root, turn.proposal, call.last_words)
+            set_summary_from_last_message(context.workspace.root, turn.proposal, call.last_message)
         return EMPTY_ANSWER
     agent = find_agent(call.agent)
     edit = agent.edits.get(call.tool)
@@ -335,13 +335,13 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
         # A call beside the edit was made before the agent knew of the denial; it still has its last words to say.
         return hook_messages.refused_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
-        answer = _answer_other_call(door, call)
+        answer = _answer_other_call(context, call)
         if answer.verdict in ("none", "ask"):
-            _note_reads(door, call)
+            _note_reads(context, call)
         return answer
     mine = turn if turn is not None and closed else None
-    before = door.captured.files(mine.proposal) if mine else []
-    files = TurnFiles(door.workspace, call.folder, before)
+    before = context.captured.files(mine.proposal) if mine else []
+    files = TurnFiles(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
     except NotStaged as error:
@@ -351,25 +351,29 @@ def answer_call(door: HookDoor, call: HookCall) -> HookAnswer:
     edited = files.edited_files
     if not edited:
         return hook_messages.not_staged_answer("the files have this text already.")
-    _note_reads(door, call, [file.path for file in edited])
+    _note_reads(context, call, [file.path for file in edited])
     proposal = mine.proposal if mine else ""
     staging = AgentTurn(call.agent, call.session, call.prompt, call.response, call.model, proposal)
-    return _capture(door, call, staging, edited, before)
+    return _capture(context, call, staging, edited, before)
 
 
-def _note_reads(door: HookDoor, call: HookCall, edited: Sequence[str] = ()) -> None:
+def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -> None:
     """Note what a call shows its agent, or what the agent was shown of the files that it edits."""
     if not find_agent(call.agent).reads:
         return
-    from app.doors.hook.read_notes import find_attachments, find_reads
+    from app.doors.hook.read_notes import attachments_as_reads, reads_of_call
 
-    reads = find_attachments(call, edited) if edited else find_reads(door.workspace, call)
+    reads = attachments_as_reads(call, edited) if edited else reads_of_call(door.workspace, call)
     if reads:
         door.captured.add_reads(call.agent, call.session, reads)
 
 
 def _capture(
-    door: HookDoor, call: HookCall, staging: AgentTurn, edited: Sequence[CapturedFile], before: Sequence[CapturedFile]
+    door: HookContext,
+    call: HookCall,
+    staging: AgentTurn,
+    edited: Sequence[CapturedFile],
+    before: Sequence[CapturedFile],
 ) -> HookAnswer:
     """Store what a call makes of files, upon what the turn had made of them before, and return the answer."""
     try:
@@ -384,7 +388,7 @@ def _capture(
     )
 
 
-def _answer_other_call(door: HookDoor, call: HookCall) -> HookAnswer:
+def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
     """Return the answer to a call that is no edit of the agent whose hook was called."""
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
@@ -395,7 +399,7 @@ def _answer_other_call(door: HookDoor, call: HookCall) -> HookAnswer:
     )
 
 
-def _answer_command(door: HookDoor, call: HookCall) -> HookAnswer:
+def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:

@@ -55,26 +55,26 @@ def node_value(text: str, node: JsonNode) -> object:
     return json.loads(text[node.start : node.end])
 
 
-def insert_member(text: str, node: JsonNode, key: str, added: object) -> str:
+def insert_member(text: str, node: JsonNode, key: str, value: object) -> str:
     """Return the text with one more member at the end of an object."""
-    return _with_last(text, node, f"{json.dumps(key)}: ", added, list((node.members or {}).values()))
+    return _with_last(text, node, f"{json.dumps(key)}: ", value, list((node.members or {}).values()))
 
 
-def insert_item(text: str, node: JsonNode, added: object) -> str:
+def insert_item(text: str, node: JsonNode, value: object) -> str:
     """Return the text with one more item at the end of an array."""
-    return _with_last(text, node, "", added, list(node.items or ()))
+    return _with_last(text, node, "", value, list(node.items or ()))
 
 
-def remove_part(text: str, holder: JsonNode, gone: JsonNode) -> str:
-    """Return the text without one member or item of `holder`, and without its comma."""
-    every = list(holder.members.values()) if holder.members is not None else list(holder.items or ())
-    at = every.index(gone)
+def remove_child(text: str, parent: JsonNode, child: JsonNode) -> str:
+    """Return the text without one member or item of `parent`, and without its comma."""
+    every = list(parent.members.values()) if parent.members is not None else list(parent.items or ())
+    at = every.index(child)
     begins = [each.key_start if each.key_start >= 0 else each.start for each in every]
     if len(every) == 1:
-        return text[: holder.start + 1] + text[holder.end - 1 :]
+        return text[: parent.start + 1] + text[parent.end - 1 :]
     if at + 1 < len(every):
         return text[: begins[at]] + text[begins[at + 1] :]
-    return text[: every[at - 1].end] + text[gone.end :]
+    return text[: every[at - 1].end] + text[child.end :]
 
 
 def _with_last(text: str, node: JsonNode, key: str, added: object, every: list[JsonNode]) -> str:
@@ -280,9 +280,9 @@ def remove_hook(agent: Agent, text: str) -> str:
             groups, group, hook = found
             hooks = _members(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = remove_part(text, hooks, hook)
+                text = remove_child(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = remove_part(text, groups, group)
+                text = remove_child(text, groups, group)
             else:
                 text = _without_event(text, event)
     return text
@@ -327,8 +327,8 @@ def _without_event(text: str, event: str) -> str:
     root = _parsed(text)
     hooks = _members(root)["hooks"]
     if len(_members(hooks)) > 1:
-        return remove_part(text, hooks, _members(hooks)[event])
-    return remove_part(text, root, hooks)
+        return remove_child(text, hooks, _members(hooks)[event])
+    return remove_child(text, root, hooks)
 
 
 def _with_group(text: str, event: str, group: object) -> str:
@@ -511,7 +511,7 @@ def read_agent_version(program: str) -> str:
     return found[0].decode() if found else ""
 
 
-def release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
+def known_release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
     """Yield the known weaknesses of a release, those of all releases first."""
     if agent.fails_open:
         yield (

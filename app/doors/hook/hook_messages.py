@@ -35,7 +35,7 @@ class HookCall(NamedTuple):
     """Absolute; where the agent works."""
     tool: str
     arguments: Mapping[str, Any]
-    last_words: str = ""
+    last_message: str = ""
     """What the agent has said at the end of its turn, on one line."""
     transcript: str = ""
     """Path of the session's transcript; empty if the agent has none."""
@@ -179,11 +179,11 @@ def not_staged_answer(why: str) -> HookAnswer:
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
-def foreign_tool_answer(tool: str, hook: str, title: str, name: str) -> HookAnswer:
+def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
     """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
     words = (
-        f"Refused, and nothing of this call was done: signoff's hook for {hook} was called, which has no {tool}; "
-        f"{title} writes with a tool of that name. Ask the user to run `signoff doors install {name}`."
+        f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
+        f"which has no {tool}; {title} writes with a tool of that name. Ask the user to run `signoff doors install {name}`."
     )
     return HookAnswer("deny", words)
 

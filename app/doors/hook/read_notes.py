@@ -38,7 +38,7 @@ _FOUND_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
 """A line of a search: `a.py:12:text`, of the lines beside it `a.py-13-text`, of a count `a.py:2`; `L12: text`."""
 
 
-def find_reads(workspace: Workspace, call: HookCall) -> list[AgentRead]:
+def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentRead]:
     """Return what a call of the hook tells of what its agent reads; none for an agent whose reads are not noted."""
     agent = find_agent(call.agent)
     if not agent.reads:
@@ -60,7 +60,7 @@ def find_reads(workspace: Workspace, call: HookCall) -> list[AgentRead]:
     return [_unseen(f"it has called {call.tool}, and what that shows is not seen.")]
 
 
-def find_attachments(call: HookCall, paths: Iterable[str]) -> list[AgentRead]:
+def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentRead]:
     """Return those of the files that the program of an agent has shown it by itself before it edits them."""
     if call.agent != "claude":
         return []

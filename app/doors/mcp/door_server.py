@@ -28,7 +28,7 @@ from app.mcp_client.json_rpc import (
     RpcError,
     RpcRequest,
     parse_messages,
-    read_request,
+    parse_request,
 )
 
 _CLIENT_KEY = "io.modelcontextprotocol/clientInfo"
@@ -209,7 +209,7 @@ class RunningCall:
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
-class Tools(Protocol):
+class ServerTools(Protocol):
     """Runs the tools of the server."""
 
     def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
@@ -228,10 +228,10 @@ class DoorServer:
         load: Gives what does the work; called with the first call of a tool, since many a session makes none.
     """
 
-    def __init__(self, load: Callable[[], Tools], send: Callable[[object], None]) -> None:
-        self._load = load
+    def __init__(self, load_tools: Callable[[], ServerTools], send: Callable[[object], None]) -> None:
+        self._load = load_tools
         self._loading = threading.Lock()
-        self._loaded: Tools | None = None
+        self._loaded: ServerTools | None = None
         self._send = send
         self._client: Message = {}
         self._running: dict[RequestId, RunningCall] = {}
@@ -258,7 +258,7 @@ class DoorServer:
         if self._loaded is not None:
             self._loaded.close()
 
-    def _tools(self) -> Tools:
+    def _tools(self) -> ServerTools:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()
@@ -266,7 +266,7 @@ class DoorServer:
 
     def _receive_message(self, message: object) -> None:
         """Answer a message, or begin to; raises RpcError."""
-        call = read_request(message)
+        call = parse_request(message)
         if call is None or call.id is None:
             self._take_notification(call)
         elif call.method == "tools/call":

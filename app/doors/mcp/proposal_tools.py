@@ -20,9 +20,9 @@ from app.config.settings import ConfigError
 from app.doors.agent_decisions import (
     DecisionStatus,
     read_decision_status,
-    report_proposal,
+    report_decisions,
     wait_for_decision,
-    wait_until_read,
+    wait_until_lines_are_read,
 )
 from app.doors.mcp.catalogue import MAX_PROPOSAL_FILES, MAX_WAIT_SECONDS
 from app.doors.mcp.door_server import McpCaller, RunningCall
@@ -151,22 +151,24 @@ EDIT_REFUSED_MESSAGE = (
 )
 
 
-def refusal_reason(last: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
+def refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
     """Return why a call may not stage anything; empty if it may.
 
     Args:
-        last: The turn in which the agent's session staged its last proposal.
+        last_turn: The turn in which the agent's session staged its last proposal.
         caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
         on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
     """
-    if caller.turn and caller.turn != last.prompt:
+    if caller.turn and caller.turn != last_turn.prompt:
         return ""
     if status.is_decided:
         # A denial without feedback ends the turn; an agent that sends no turn ids may be in the next one.
-        return _DENIED_WITHOUT_FEEDBACK.format(id=last.proposal) if status.is_plain_denial and caller.turn else ""
-    if not caller.turn and on_top_of.strip().upper() == last.proposal:
+        return (
+            _DENIED_WITHOUT_FEEDBACK.format(id=last_turn.proposal) if status.is_plain_denial and caller.turn else ""
+        )
+    if not caller.turn and on_top_of.strip().upper() == last_turn.proposal:
         return ""
-    return EDIT_REFUSED_MESSAGE.format(id=last.proposal)
+    return EDIT_REFUSED_MESSAGE.format(id=last_turn.proposal)
 
 
 _PENDING_LINES = 40
@@ -174,12 +176,12 @@ _PENDING_LINES = 40
 
 
 def add_files_to_draft(
-    runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own: Collection[str]
+    runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own_proposals: Collection[str]
 ) -> str:
     """Put changes of files into an empty draft; return what the agent should know of it.
 
     Args:
-        own: Proposals of the same agent.
+        own_proposals: Proposals of the same agent.
 
     Raises:
         ToolError: one of them can't be made; the draft is to be thrown away.
@@ -194,7 +196,7 @@ def add_files_to_draft(
             )
         named_before.add(path)
         with _explained(runtime, draft, path):
-            notes += [report.text for report in _change(runtime, draft, path, file, own) if report.text]
+            notes += [report.text for report in _change(runtime, draft, path, file, own_proposals) if report.text]
     return "\n".join(notes)
 
 
@@ -320,10 +322,10 @@ class ProposalTools:
         wait_seconds: How long a proposing call waits unless it says how long.
     """
 
-    def __init__(self, root: Path, wait_seconds: int, say: Callable[[str], None]) -> None:
+    def __init__(self, root: Path, wait_seconds: int, log: Callable[[str], None]) -> None:
         self._root = root
         self._wait_seconds = wait_seconds
-        self._say = say
+        self._say = log
         self._runtime: OpenWorkspace | None = None
         self._opening = threading.Lock()
         self._staging = threading.Lock()
@@ -408,7 +410,7 @@ class ProposalTools:
         running.report_progress(
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
         )
-        wait_until_read(
+        wait_until_lines_are_read(
             runtime.seen_lines_store,
             runtime.signal,
             runtime.unread_limit(),
@@ -518,7 +520,7 @@ class ProposalTools:
                 runtime.name,
                 runtime.signal,
                 name,
-                reported=reported,
+                reported_count=reported,
                 seconds=step,
                 stop=running.stop,
             )
@@ -527,7 +529,7 @@ class ProposalTools:
 
     def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
         """Describe the decisions on a proposal, with all of the user's words."""
-        text, number = report_proposal(runtime, name)
+        text, number = report_decisions(runtime, name)
         turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
             runtime.captured_edits.mark_reported(name, number)

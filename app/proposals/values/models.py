@@ -19,7 +19,7 @@ from app.proposals.values.decision_facts import (
 )
 from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import InvalidTransition
-from app.sandbox.captured_changes import IgnoredPath, describe_ignored
+from app.sandbox.captured_changes import IgnoredPath, describe_ignored_paths
 from app.workspace.path_rules import windows_problem
 
 
@@ -314,7 +314,7 @@ class Proposal(FrozenModel):
     @property
     def ignored_words(self) -> str:
         """Return a line about ignored files that were written besides; empty if there were none."""
-        return describe_ignored(self.ignored)
+        return describe_ignored_paths(self.ignored)
 
     @property
     def on_disk(self) -> bool:

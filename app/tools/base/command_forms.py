@@ -25,7 +25,7 @@ _WHY = {
 }
 
 
-class NotSimple(Exception):
+class NotSimpleCommand(Exception):
     """The text is more than one simple command; the message names the reason."""
 
 
@@ -43,16 +43,16 @@ def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
     """Return the words of a simple command.
 
     Raises:
-        NotSimple: it is empty, more than one command, or not to be told without running a shell.
+        NotSimpleCommand: it is empty, more than one command, or not to be told without running a shell.
     """
     words = tuple(_Reader(text.strip(" \t\n")).words())
     if not words:
-        raise NotSimple("nothing")
+        raise NotSimpleCommand("nothing")
     first = words[0]
     if "=" in first.text:
-        raise NotSimple("a variable set before the command")
+        raise NotSimpleCommand("a variable set before the command")
     if first.text in _RESERVED or not first.literal or first.text.startswith("%"):
-        raise NotSimple(f"{first.text} where a program should be named")
+        raise NotSimpleCommand(f"{first.text} where a program should be named")
     return words
 
 
@@ -93,16 +93,16 @@ class _Reader:
 
     def _check(self, char: str, *, begins: bool) -> None:
         if char in _OPERATORS:
-            raise NotSimple(f"a {char}")
+            raise NotSimpleCommand(f"a {char}")
         if char in "$`{}\n" or (char == "#" and begins):
-            raise NotSimple(_WHY[char])
+            raise NotSimpleCommand(_WHY[char])
         if char.isspace() or not char.isprintable():
-            raise NotSimple("an unusual blank or a control character")
+            raise NotSimpleCommand("an unusual blank or a control character")
 
     def _single_quoted(self) -> str:
         end = self._text.find("'", self._at)
         if end < 0:
-            raise NotSimple("a quote that is not closed")
+            raise NotSimpleCommand("a quote that is not closed")
         quoted = self._text[self._at : end]
         self._at = end + 1
         return self._checked(quoted)
@@ -115,27 +115,27 @@ class _Reader:
             if char == '"':
                 return self._checked("".join(parts))
             if char in "$`":
-                raise NotSimple(_WHY[char])
+                raise NotSimpleCommand(_WHY[char])
             following = self._text[self._at : self._at + 1]
             if char == "\\" and following == "\n":
-                raise NotSimple(_WHY["\n"])
+                raise NotSimpleCommand(_WHY["\n"])
             if char == "\\" and following in _ESCAPED_IN_QUOTES and following:
                 char = following
                 self._at += 1
             parts.append(char)
-        raise NotSimple("a quote that is not closed")
+        raise NotSimpleCommand("a quote that is not closed")
 
     def _escaped(self) -> str:
         char = self._text[self._at : self._at + 1]
         self._at += 1
         if char in ("", "\n"):
-            raise NotSimple(_WHY["\n"])
+            raise NotSimpleCommand(_WHY["\n"])
         return self._checked(char)
 
     @staticmethod
     def _checked(quoted: str) -> str:
         if any(not char.isprintable() and char not in "\n\t" for char in quoted):
-            raise NotSimple("a control character")
+            raise NotSimpleCommand("a control character")
         return quoted
 
 
@@ -195,7 +195,7 @@ class CommandForm:
         """Return whether a command line is of this form."""
         try:
             words = parse_simple_command(command)
-        except NotSimple:
+        except NotSimpleCommand:
             return False
         count = len(self.words)
         if len(words) < count or (len(words) > count and not self.open):
@@ -225,7 +225,7 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
     """Return the forms of a command that may be allowed permanently, the widest first, the command alone last.
 
     Raises:
-        NotSimple: it is of no form; the message names why.
+        NotSimpleCommand: it is of no form; the message names why.
     """
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
@@ -234,7 +234,7 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
     wide = [] if least is None else [CommandForm(texts[:count], True) for count in range(least, literal + 1)]
     exact = [CommandForm(texts, False)] if literal == len(words) else []
     if not wide and not exact:
-        raise NotSimple("names of files that are not told before it runs")
+        raise NotSimpleCommand("names of files that are not told before it runs")
     return (*wide, *exact)
 
 

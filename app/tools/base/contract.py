@@ -43,9 +43,9 @@ class CallRejected(Exception):
         summary: The same for the user, in few words.
     """
 
-    def __init__(self, what: str, summary: str = "denied by you") -> None:
+    def __init__(self, text: str, summary: str = "denied by you") -> None:
         self.summary = summary
-        super().__init__(what)
+        super().__init__(text)
 
 
 class ToolArguments(BaseModel):
@@ -139,7 +139,7 @@ class ConfirmationAnswer:
     unattended: str = ""
     """Nobody could be asked, which is why it is not allowed: what would allow it, as a clause."""
 
-    def as_rejection(self, denied: str, not_done: str) -> CallRejected:
+    def to_rejection(self, denied: str, not_done: str) -> CallRejected:
         """Return the exception for a call that is not allowed.
 
         Args:
@@ -155,7 +155,7 @@ class ConfirmationAnswer:
         )
 
 
-class DraftPort(Protocol):
+class DraftEdits(Protocol):
     """The edits of one step as tools see them; synchronous, so to be called on a thread."""
 
     @property
@@ -227,7 +227,7 @@ class ToolContext:
     """The surroundings of a running tool."""
 
     workspace: Workspace
-    draft: DraftPort
+    draft: DraftEdits
     output: Callable[[str], None]
     """Takes live output for the screen."""
     confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]

@@ -13,7 +13,7 @@ from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import run_shielded
-from app.tools.base.contract import Confirmation, DraftPort, ToolContext, ToolError, ToolOutput
+from app.tools.base.contract import Confirmation, DraftEdits, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, Workspace
 from app.workspace.secrets import secret_reason
@@ -28,7 +28,7 @@ _AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
 
 
 async def stage_edit(
-    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *given: _P.args, **named: _P.kwargs
+    context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *arguments: _P.args, **named: _P.kwargs
 ) -> ToolOutput:
     """Run one edit of the draft with the given arguments.
 
@@ -37,7 +37,7 @@ async def stage_edit(
     """
     with refusals_as_tool_errors():
         # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
-        report = await run_shielded(asyncio.to_thread(edit, *given, **named))
+        report = await run_shielded(asyncio.to_thread(edit, *arguments, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
@@ -165,13 +165,13 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
             Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
         )
         if not answer.allowed:
-            raise answer.as_rejection(
+            raise answer.to_rejection(
                 f"The user did not let you see {path}: it looks like a secret.",
                 f"{path} looks like a secret and was not read",
             )
 
 
-def find_secrets_among(workspace: Workspace, draft: DraftPort, paths: Sequence[str]) -> list[tuple[str, str]]:
+def find_secrets_among(workspace: Workspace, draft: DraftEdits, paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that look like secrets, on disk or pending, each with the reason. Raises `ToolError`."""
     reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
@@ -189,7 +189,7 @@ def _on_disk(workspace: Workspace, path: str) -> str:
     return find_secret_reason(workspace, path, content)
 
 
-def _pending(draft: DraftPort, path: str) -> str:
+def _pending(draft: DraftEdits, path: str) -> str:
     try:
         return pending_secret_reason(draft.read(path))
     except (OSError, WorkspaceError):

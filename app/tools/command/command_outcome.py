@@ -14,7 +14,7 @@ from app.sandbox.captured_changes import (
     IGNORED_FILES_LABEL,
     CapturedChanges,
     PathChange,
-    describe_ignored,
+    describe_ignored_paths,
     shorten_list,
 )
 from app.sandbox.confinement import ChangedMeanwhile, WorkspaceWrites
@@ -36,7 +36,7 @@ _SHOWN = 200
 """Names that the question lists."""
 
 
-async def handle_changes(
+async def collect_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write through the files that git ignores, and read the command's other changes.
@@ -44,9 +44,9 @@ async def handle_changes(
     Returns:
         What there is to say by now, and what is to be staged.
     """
-    found = await run.changes()
+    found = await run.find_changes()
     if context.planning:
-        through = (each.path for each in (await run.write_back(found.ignored_paths, dry=True)).written)
+        through = (each.path for each in (await run.write_back(found.ignored_paths, dry_run=True)).written)
         names = (*(each.path for each in found.touched), *through)
         return _told(output, [format_paths("plan mode: what it changed was thrown away", names)], ""), []
     through_notes, through_summary = await _write_through(run, context, found.ignored_paths, command)
@@ -69,7 +69,7 @@ async def _write_through(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
     """Write the ignored files if the user allows it; return lines for the model, and words for the user."""
-    if context.hold_ignored and (held := (await run.write_back(paths, dry=True)).written):
+    if context.hold_ignored and (held := (await run.write_back(paths, dry_run=True)).written):
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
         if not answer.allowed:
@@ -85,7 +85,7 @@ async def _write_through(
     if report.kept_folder is not None:
         notes.append(f"[{_KEPT} {report.kept_folder}, at the same paths]")
     summary = (
-        describe_ignored(report.written, 3),
+        describe_ignored_paths(report.written, 3),
         f"{LEFT_ON_DISK_LABEL}: {shorten_list(list(report.skipped))}" if report.skipped else "",
         f"{_KEPT} {report.kept_folder}" if report.kept_folder else "",
     )
@@ -109,13 +109,13 @@ async def stage_changes(
     changes: list[PathChange],
     command: str,
     *,
-    put_back: bool,
+    ran_in_place: bool,
     recipe: CommandRecipe | None = None,
 ) -> ToolOutput:
     """Stage a command's changes, and describe them.
 
     Args:
-        put_back: It has run on the user's files.
+        ran_in_place: It has run on the user's files.
         recipe: What it takes to run it again; None if it can't be.
 
     Raises:
@@ -129,7 +129,7 @@ async def stage_changes(
     proposal = context.draft.proposal_id
     told = staged_result(proposal, report, context.staging_steps_left)
     notes = [f"[{files} changed; the workspace is as it was]", told]
-    summary = f"{files} {'put back' if put_back else 'changed'} → {proposal}"
+    summary = f"{files} {'put back' if ran_in_place else 'changed'} → {proposal}"
     return replace(_told(output, notes, summary), staged=True)
 
 
@@ -199,9 +199,9 @@ def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
 
-def format_paths(what: str, names: Sequence[str]) -> str:
+def format_paths(label: str, names: Sequence[str]) -> str:
     """Return a line for the model on some paths; empty if there are none."""
     if not names:
         return ""
     more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
-    return f"[{what}: {', '.join(names[:_TOLD])}{more}]"
+    return f"[{label}: {', '.join(names[:_TOLD])}{more}]"

@@ -17,7 +17,7 @@ from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed
 from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
-from app.tools.command.command_outcome import handle_changes, stage_changes
+from app.tools.command.command_outcome import collect_changes, stage_changes
 from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder
 from app.tools.command.sandbox_wording import IN_PLACE_NOTE, describe_sandbox, failure_notes, permission_notes
 
@@ -81,14 +81,14 @@ class RunCommand(Tool):
         )
         answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
         if not answer.allowed:
-            raise answer.as_rejection(
+            raise answer.to_rejection(
                 "The user did not allow this command. It did not run.", "The command did not run"
             )
         _check_folder(context, folder)
         in_place = probe.mode is SandboxMode.IN_PLACE
         try:
             pending = await asyncio.to_thread(context.draft.pending_files)
-            async with sandbox.open(pending, keep=True) as run:
+            async with sandbox.open_run(pending, keep=True) as run:
                 output, changes = await self._in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_NOTE}\n{output.text}")
@@ -97,7 +97,7 @@ class RunCommand(Tool):
         if changes:
             recipe = None if in_place else _recipe(arguments, folder, sandbox.permissions.variables)
             output = await stage_changes(
-                context, output, changes, arguments.command, put_back=in_place, recipe=recipe
+                context, output, changes, arguments.command, ran_in_place=in_place, recipe=recipe
             )
         if answer.unasked:
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
@@ -118,7 +118,7 @@ class RunCommand(Tool):
         told, summary = printed.told(ended, limit)
         told = "\n".join([told, *failure_notes(told, ended, in_place=in_place)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
-        return await handle_changes(run, context, output, arguments.command)
+        return await collect_changes(run, context, output, arguments.command)
 
 
 class _Printed:

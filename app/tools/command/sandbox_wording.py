@@ -103,17 +103,17 @@ def _open_in_place(probe: ProbeResult) -> str:
     return "".join(f" {sentence}" for holds, sentence in sentences if holds)
 
 
-def failure_notes(printed: str, ended: "ProcessResult", *, in_place: bool) -> list[str]:
+def failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
     """Return lines for the model about what a command could not do here, though it can elsewhere.
 
     Args:
         in_place: It ran on the user's own files.
     """
     found = (
-        (_GIT_REFUSED.search(printed), GIT_NOTE),
-        (_FOLDER_REFUSED in printed, FOLDER_RENAME_NOTE),
-        (ended.code and ended.refused_socket and _DENIED.search(printed), SOCKETS_NOTE),
-        (ended.code and in_place and _TERMINAL_REFUSED.search(printed), TERMINALS_NOTE),
+        (_GIT_REFUSED.search(output), GIT_NOTE),
+        (_FOLDER_REFUSED in output, FOLDER_RENAME_NOTE),
+        (result.code and result.refused_socket and _DENIED.search(output), SOCKETS_NOTE),
+        (result.code and in_place and _TERMINAL_REFUSED.search(output), TERMINALS_NOTE),
     )
     return [note for holds, note in found if holds]
 

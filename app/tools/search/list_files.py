@@ -60,22 +60,24 @@ def _without_braces(pattern: str) -> list[str]:
 Result_co = TypeVar("Result_co", covariant=True)
 
 
-def list_overlay_files(context: ToolContext, under: str, ended: Callable[[], bool]) -> Iterator[tuple[str, bool]]:
+def list_overlay_files(
+    context: ToolContext, folder: str, is_stopped: Callable[[], bool]
+) -> Iterator[tuple[str, bool]]:
     """Yield all files of a folder that no ignore rule leaves out, sorted, with whether only pending edits add it.
 
     For a file, yield the file itself. The disk is walked while files are consumed, so consume them on a thread. The
-    iteration ends when `ended` returns True.
+    iteration ends when `is_stopped` returns True.
 
     Raises:
         ToolError: There is no such file or folder, on disk or pending.
     """
     added, removed = context.draft.added_and_removed_paths()
-    added = {path for path in added if under in (".", path) or path.startswith(f"{under}/")}
-    with os_errors_as_tool_errors(under):
-        nothing_there = bool(added) and context.workspace.kind(under) == "missing"
-        on_disk = iter(()) if nothing_there else context.workspace.walk_files(under, ended)
-    if not added and under in removed:
-        raise ToolError(f"{under} does not exist any more: a staged edit deletes or renames it.")
+    added = {path for path in added if folder in (".", path) or path.startswith(f"{folder}/")}
+    with os_errors_as_tool_errors(folder):
+        nothing_there = bool(added) and context.workspace.kind(folder) == "missing"
+        on_disk = iter(()) if nothing_there else context.workspace.walk_files(folder, is_stopped)
+    if not added and folder in removed:
+        raise ToolError(f"{folder} does not exist any more: a staged edit deletes or renames it.")
     there = ((path, False) for path in on_disk if path not in removed and path not in added)
     return merge(there, ((path, True) for path in sorted(added)))
 

@@ -23,7 +23,7 @@ _CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
 _ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
-def find_required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
+def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
     """The texts, of which each line with a match has at least one, and whether case does not count in them.
 
     Args:

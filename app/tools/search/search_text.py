@@ -27,7 +27,7 @@ from app.tools.base.targets import (
 )
 from app.tools.search.list_files import compile_path_matcher as glob_matcher
 from app.tools.search.list_files import list_overlay_files, run_with_time_limit
-from app.tools.search.ripgrep_filter import RipgrepFilter, find_required_texts, find_ripgrep
+from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import FoundFile, LinkInPath
 from app.workspace.secrets import secret_path_reason
@@ -59,7 +59,7 @@ class Matcher(Protocol):
         """Get ready; raises ToolError for a pattern that is none, and MatcherStopped."""
         ...
 
-    def may_match(self, content: bytes) -> bool:
+    def can_match(self, content: bytes) -> bool:
         """Whether a line of a file can match at all, by a quick look at its bytes."""
         ...
 
@@ -82,7 +82,7 @@ class LiteralMatcher:
     most_files = 1
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        self.may_match = _filter(pattern, regex=False, ignore_case=ignore_case)
+        self.can_match = _filter(pattern, regex=False, ignore_case=ignore_case)
         self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
 
     def prepare(self) -> None:
@@ -108,7 +108,7 @@ class RegexMatcher:
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self._pattern = pattern
         self._ignore_case = ignore_case
-        self.may_match: Callable[[bytes], bool] = lambda content: True
+        self.can_match: Callable[[bytes], bool] = lambda content: True
         self._required: FindMatch | None = None
         """Finds what each line has that can match, if that is known."""
         self._process = subprocess.Popen(
@@ -125,8 +125,8 @@ class RegexMatcher:
         error = self._ask({"pattern": self._pattern, "ignore_case": self._ignore_case})
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
-        self.may_match = _filter(self._pattern, regex=True, ignore_case=self._ignore_case)
-        texts, ignore_case = find_required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
+        self.can_match = _filter(self._pattern, regex=True, ignore_case=self._ignore_case)
+        texts, ignore_case = required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
         if texts:
             flags = re.IGNORECASE if ignore_case else 0
             self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
@@ -189,7 +189,7 @@ def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
 
 def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
     """A test of a file's bytes that only those fail in which no line matches."""
-    texts, ignore_case = find_required_texts(pattern, regex=regex, ignore_case=ignore_case)
+    texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
     if not ignore_case and len(texts) == 1:
@@ -359,7 +359,7 @@ class FileSearch:
         return None if file.content is None else self._searched(path, file.content, None)
 
     def _searched(self, path: str, content: bytes, on_disk: FoundFile | None) -> _SearchedFile | None:
-        if not self.matcher.may_match(content):
+        if not self.matcher.can_match(content):
             return None
         document = Document(content)
         return None if document.is_binary else _SearchedFile(path, document, on_disk)
@@ -457,9 +457,7 @@ class SearchText(Tool):
 def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
-    texts, ignore_case = find_required_texts(
-        arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case
-    )
+    texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
     if program is None or not texts:
         return None
     return RipgrepFilter(program, root, texts, ignore_case=ignore_case)

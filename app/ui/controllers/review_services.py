@@ -20,9 +20,9 @@ from widgets.review import review_messages
 from widgets.review.review import Review
 
 if TYPE_CHECKING:
-    from app.automation.check_follower import CheckFollower
+    from app.automation.check_follower import CheckScheduler
     from app.automation.check_results import ProposalChecks
-    from app.automation.evidence.evidence_follower import EvidenceFollower
+    from app.automation.evidence.evidence_follower import EvidenceScheduler
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -92,9 +92,9 @@ class CheckController:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
-        self.following: CheckFollower | None = None
+        self.following: CheckScheduler | None = None
         """Runs them; None as long as none are configured."""
-        self._evidence: EvidenceFollower | None = None
+        self._evidence: EvidenceScheduler | None = None
         self._proposals: Sequence[Proposal] = ()
 
     def check_proposals(self, proposals: "Sequence[Proposal] | None" = None) -> None:
@@ -102,17 +102,17 @@ class CheckController:
         if proposals is not None:
             self._proposals = proposals
         if self.following is None and self._configured():
-            from app.automation.check_follower import CheckFollower
-            from app.automation.evidence.evidence_follower import EvidenceFollower
+            from app.automation.check_follower import CheckScheduler
+            from app.automation.evidence.evidence_follower import EvidenceScheduler
 
-            self.following = CheckFollower(
+            self.following = CheckScheduler(
                 self._runtime.checks,
                 self._configured,
                 self._runtime.service.versions_to_check,
                 self._chosen,
                 self._publish,
             )
-            self._evidence = EvidenceFollower(
+            self._evidence = EvidenceScheduler(
                 self._runtime.evidence,
                 self._configured,
                 lambda: self._runtime.settings.evidence_seconds,
@@ -156,14 +156,14 @@ class CheckController:
 
     def rerun_checks(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
-        if self.following is None or not self.following.run_or_stop(proposal_id):
+        if self.following is None or not self.following.start_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def _follow_disk(self) -> None:
-        from app.automation.check_follower import watch_workspace
+        from app.automation.check_follower import workspace_changes
 
         assert self.following is not None
-        async with aclosing(watch_workspace(self._runtime.workspace)) as changes:
+        async with aclosing(workspace_changes(self._runtime.workspace)) as changes:
             await self.following.rerun_on_changes(self._with_evidence(changes))
 
     async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":

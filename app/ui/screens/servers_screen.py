@@ -84,7 +84,7 @@ class SignInScreen(Dialog[bool]):
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
-        self.show_status("One moment." if self._invitation.take(event.value) else _WRONG)
+        self.show_status("One moment." if self._invitation.accept_pasted_address(event.value) else _WRONG)
 
     def action_copy(self) -> None:
         """Copy the address, also to the clipboard of another machine, where the terminal does that."""
@@ -188,7 +188,7 @@ class ServersScreen(PreviewDialog[None]):
         server, servers = self._of(event.choice), self._served.servers
         if server is not None and servers is not None:
             try:
-                await servers.set_switch(server, on=not servers.is_switched_on(server))
+                await servers.set_enabled(server, enabled=not servers.is_enabled(server))
             except StorageError as error:
                 self.show_status(str(error))
 

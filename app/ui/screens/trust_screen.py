@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.config.toml import parse_toml
-from app.mcp_client.configured_servers import ServerFile, find_server_files
+from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspace_server_files
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.storage_errors import StorageError
@@ -36,7 +36,7 @@ class TrustRequest:
     values: dict[str, Any] = field(default_factory=dict)
     commands: FoundCommands = field(default_factory=FoundCommands)
     commands_trusted: bool = True
-    servers: tuple[ServerFile, ...] = ()
+    servers: tuple[WorkspaceServerFile, ...] = ()
     """Files of other agents that name MCP servers."""
 
     @property
@@ -60,7 +60,10 @@ def read_trust_request(runtime: OpenWorkspace) -> TrustRequest:
         commands = find_workspace_commands(runtime.workspace)
         store = runtime.sessions
         commands_trusted = trust.is_trusted(commands.content, store, trust.COMMAND_FILES)
-        trusted, servers = trust.is_trusted(content, store), tuple(find_server_files(runtime.workspace, store))
+        trusted, servers = (
+            trust.is_trusted(content, store),
+            tuple(find_workspace_server_files(runtime.workspace, store)),
+        )
         return TrustRequest(runtime, content, trusted, "", values, commands, commands_trusted, servers)
     except (OSError, WorkspaceError, StorageError, ConfigError, ValueError) as error:
         return TrustRequest(runtime, problem=str(error))

@@ -41,7 +41,7 @@ def stage(runtime: OpenWorkspace, **texts: str | None) -> Proposal:
 
 async def checked(runtime: OpenWorkspace, proposal: Proposal, run: str, **more: object) -> CheckResult:
     check = CheckTable.model_validate({"name": "x", "run": run, **more})
-    return await runtime.checks.run(check, runtime.service.versions_to_check(proposal.id))
+    return await runtime.checks.run_check(check, runtime.service.versions_to_check(proposal.id))
 
 
 def on_disk(root: Path) -> dict[str, tuple[int, bytes]]:
@@ -122,7 +122,7 @@ async def test_one_at_a_time_and_what_is_known_is_not_run_again(runtime: OpenWor
         CheckTable(name=f"c{number}", run=f"echo in >> {log}; sleep 0.1; echo out >> {log}; exit 1")
         for number in range(3)
     ]
-    await asyncio.gather(*(runtime.checks.run(check, trees) for check in (*checks, *checks)))
+    await asyncio.gather(*(runtime.checks.run_check(check, trees) for check in (*checks, *checks)))
     # Each once with the proposal and once without.
     assert log.read_text().split() == ["in", "out"] * 6
 
@@ -133,15 +133,15 @@ async def test_a_check_without_patience_gives_up_only_itself(runtime: OpenWorksp
     hangs, quick = CheckTable(name="hangs", run="echo under way; sleep 98765.5"), CheckTable(name="quick", run="true")
     under_way = asyncio.Event()
     first = asyncio.create_task(
-        runtime.checks.run(hangs, trees, lambda result: under_way.set() if result.progress else None)
+        runtime.checks.run_check(hangs, trees, lambda result: under_way.set() if result.progress else None)
     )
     await under_way.wait()
     with pytest.raises(TimeoutError):
-        await runtime.checks.run(quick, trees, patience=0)
+        await runtime.checks.run_check(quick, trees, patience=0)
     assert not first.done()
     first.cancel()
     await asyncio.wait({first})
-    assert (await runtime.checks.run(quick, trees, patience=60)).state is CheckState.PASSED
+    assert (await runtime.checks.run_check(quick, trees, patience=60)).state is CheckState.PASSED
 
 
 @pytest.mark.layer
@@ -150,7 +150,7 @@ async def test_a_check_that_passed_stays_passed_while_it_runs_without_the_propos
     proposal = stage(runtime, a="a1\n")
     told: list[CheckState] = []
     check = CheckTable(name="x", run="grep -q a1 a || { sleep 1.2; exit 1; }")
-    await runtime.checks.run(
+    await runtime.checks.run_check(
         check, runtime.service.versions_to_check(proposal.id), lambda result: told.append(result.state)
     )
     assert CheckState.RUNNING not in told[told.index(CheckState.PASSED) :]
@@ -171,7 +171,7 @@ async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: 
     assert "checks need a layer" in await runner.unavailable_reason()
     seen = runtime.workspace.root / "ran"
     check = CheckTable(name="x", run=f"echo > {seen}")
-    result = await runner.run(check, runtime.service.versions_to_check(stage(runtime, a="a1\n").id))
+    result = await runner.run_check(check, runtime.service.versions_to_check(stage(runtime, a="a1\n").id))
     assert result.state is CheckState.BROKEN
     assert not seen.exists()
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_follower import CheckFollower, watch_workspace
+from app.automation.check_follower import CheckScheduler, workspace_changes
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
@@ -64,7 +64,7 @@ class Site:
     touched: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
-        self.following = CheckFollower(
+        self.following = CheckScheduler(
             self.runtime.checks,
             lambda: self.checks,
             self.runtime.service.versions_to_check,
@@ -176,12 +176,12 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     site.checks = (CheckTable(name="x", run="grep -q broken b && exit 1 || true", when="asked"),)
     site.follow()
     await until(lambda: site.last)
-    site.following.run_or_stop("P1")
+    site.following.start_or_stop("P1")
     # A quick check that passes is told at once and remembered after it has run without the proposal; a slow one, as
     # on a busy machine, does not run without it.
     await until(lambda: site.result("P1").is_current)
     await site.calm()
-    changes = watch_workspace(site.runtime.workspace)
+    changes = workspace_changes(site.runtime.workspace)
     watch = asyncio.create_task(site.following.rerun_on_changes(changes))
     await asyncio.sleep(0.3)
     (site.root / "b").write_text("broken\n")
@@ -204,7 +204,7 @@ async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.
     monkeypatch.setattr("app.workspace.file_watching.start_watch", no_room)
     monkeypatch.setattr("app.automation.check_follower._LOOK_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
-        changes = watch_workspace(runtime.workspace)
+        changes = workspace_changes(runtime.workspace)
         for _ in range(3):
             await anext(changes)
         await changes.aclose()

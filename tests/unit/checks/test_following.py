@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.automation.check_follower import CheckFollower
+from app.automation.check_follower import CheckScheduler
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.check_runner import CheckedTrees, ReportResult
 from app.automation.draft_checks import DraftChecks
@@ -68,20 +68,20 @@ async def runner() -> Any:
 
 
 @pytest.fixture
-async def following(runner: Any) -> CheckFollower:
-    return CheckFollower(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
+async def following(runner: Any) -> CheckScheduler:
+    return CheckScheduler(runner, lambda: (CHECK,), some_trees, everything, lambda checked: None)
 
 
-async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, following: CheckFollower) -> None:
+async def test_a_check_ended_by_the_user_stops_the_approval(runner: Any, following: CheckScheduler) -> None:
     following.update_proposals([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await runner.running.wait()
-    assert following.run_or_stop("P1")
+    assert following.start_or_stop("P1")
     assert [(result.name, result.state) for result in await approving] == [("tests", CheckState.CANCELLED)]
     await following.close()
 
 
-async def test_an_immediate_approval_waits_for_the_checks(runner: Any, following: CheckFollower) -> None:
+async def test_an_immediate_approval_waits_for_the_checks(runner: Any, following: CheckScheduler) -> None:
     following.update_proposals([PROPOSAL], "P1")
     approving = asyncio.create_task(following.run_before_approval("P1", 1, None))
     await asyncio.wait(
@@ -130,7 +130,7 @@ def no_trees(proposal: str, hunks: object = None) -> WorkspaceVersions:
 )
 async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, trees: Any, words: str) -> None:
     said: list[ProposalChecks] = []
-    following = CheckFollower(runner, lambda: (CHECK,), trees, everything, said.append)
+    following = CheckScheduler(runner, lambda: (CHECK,), trees, everything, said.append)
     following.update_proposals([PROPOSAL], "P1")
     (result,) = await following.run_before_approval("P1", 1, None)
     assert (result.name, result.state, result.summary) == ("tests", CheckState.BROKEN, words)
@@ -139,10 +139,10 @@ async def test_a_check_that_cannot_run_stops_the_approval_once(runner: Any, tree
     assert said[-1].why_not in ("", words)
 
 
-async def test_without_known_checks_there_is_nothing_to_run(runner: Any, following: CheckFollower) -> None:
-    assert not following.run_or_stop("P1")
+async def test_without_known_checks_there_is_nothing_to_run(runner: Any, following: CheckScheduler) -> None:
+    assert not following.start_or_stop("P1")
     following.update_proposals([PROPOSAL], "P1")
-    assert not following.run_or_stop("P1"), "not before it is known which checks there are"
+    assert not following.start_or_stop("P1"), "not before it is known which checks there are"
     await following.close()
 
 
@@ -156,7 +156,7 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
         return some_trees(proposal)
 
     runner: Any = Brief(CheckOutcome(CheckState.PASSED), "no layer")
-    following = CheckFollower(runner, lambda: checks, trees, everything, said.append)
+    following = CheckScheduler(runner, lambda: checks, trees, everything, said.append)
     following.update_proposals([PROPOSAL], "P1")
     assert await following.run_before_approval("P1", 1, None) == ()
     await following.close()
@@ -166,7 +166,7 @@ async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: 
 async def test_an_approval_that_no_check_has_to_precede_begins_nothing() -> None:
     said: list[ProposalChecks] = []
     runner: Any = Brief(CheckOutcome(CheckState.PASSED))
-    following = CheckFollower(runner, lambda: (CHECK,), some_trees, everything, said.append)
+    following = CheckScheduler(runner, lambda: (CHECK,), some_trees, everything, said.append)
     following.update_proposals([PROPOSAL], "P1")
     assert await following.run_before_approval("P1", 1, None) == ()
     before = len(said)

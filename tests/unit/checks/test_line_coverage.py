@@ -9,7 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.check_results import CheckResult, ProposalChecks, format_failures_for_model, uncovered_as_feedback
+from app.automation.check_results import (
+    CheckResult,
+    ProposalChecks,
+    format_failures_for_model,
+    uncovered_lines_as_feedback,
+)
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -50,7 +55,7 @@ def run(
     runtime: OpenWorkspace, command: str = RUN, *, hunks: tuple[str, ...] | None = None, **more: object
 ) -> CheckResult:
     check = CheckTable.model_validate({"name": "tests", "run": command, **more})
-    return asyncio.run(runtime.checks.run(check, runtime.service.versions_to_check("P1", hunks)))
+    return asyncio.run(runtime.checks.run_check(check, runtime.service.versions_to_check("P1", hunks)))
 
 
 def missed(result: CheckResult) -> list[str]:
@@ -79,7 +84,7 @@ def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
     result = run(runtime, command)
     assert missed(result) == ["shop.py:3", "shop.py:4"]
     assert "3 of 5 changed lines run" in result.summary
-    assert result.as_fact.words.endswith("; not run: shop.py:3, shop.py:4")
+    assert result.to_fact.words.endswith("; not run: shop.py:3, shop.py:4")
     assert not any((runtime.workspace.root / name).exists() for name in ("coverage.xml", "lcov.info", ".data"))
 
 
@@ -222,8 +227,8 @@ def test_lines_that_any_check_runs_are_covered(runtime: OpenWorkspace) -> None:
     result = run(runtime)
     also = run(runtime, write('<coverage><class filename="shop.py"><line number="3" hits="1"/></class></coverage>'))
     checked = ProposalChecks("P1", 1, (result, also))
-    assert [one.line for one in checked.uncovered] == [4]
-    assert uncovered_as_feedback(checked).splitlines()[1:] == ["shop.py:4"]
+    assert [one.line for one in checked.uncovered_lines] == [4]
+    assert uncovered_lines_as_feedback(checked).splitlines()[1:] == ["shop.py:4"]
 
 
 def test_findings_for_the_model_leave_coverage_out(runtime: OpenWorkspace) -> None:

@@ -194,7 +194,7 @@ class Player:
         draft: Any = self.draft
         context = ToolContext(Workspace(self.folder), draft, lambda text: None, self.confirm)
         tools = make_standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own=()))
-        tool = tools.get(name)
+        tool = tools.get_tool(name)
         assert tool is not None
         try:
             return (await tool.run(tools.parse_arguments(name, arguments), context)).text

@@ -11,7 +11,7 @@ from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.demo.demo_conversation import MODEL_ID
-from app.demo.demo_model import respond
+from app.demo.demo_model import reply_to_request
 from app.demo.demo_server import DemoCompletion
 from app.llm.wires.wire import SystemText
 from tests.unit.tools.memory_draft import nowhere
@@ -104,14 +104,14 @@ def test_every_valid_history_is_answered(messages: list[dict[str, Any]], tool_ch
     body: dict[str, Any] = {"model": MODEL_ID, "messages": messages, "tools": TOOLS.schemas}
     if tool_choice:
         body["tool_choice"] = tool_choice
-    reply = respond(body)
+    reply = reply_to_request(body)
     assert strict.openai_adjacency(body) is None
     assert reply.text.strip() or reply.calls
     for call in reply.calls:
         TOOLS.parse_arguments(call.name, call.arguments)
     if tool_choice == "none":
         assert not reply.calls
-    message = DemoCompletion(body, reply).to_object()["choices"][0]["message"]
+    message = DemoCompletion(body, reply).to_json()["choices"][0]["message"]
     results = [
         {"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in message.get("tool_calls", ())
     ]

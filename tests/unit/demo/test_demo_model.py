@@ -15,7 +15,7 @@ from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.projection import BRIDGE
 from app.demo.demo_conversation import DemoCall, DemoReply, ToolFindings, read_intent
-from app.demo.demo_model import respond
+from app.demo.demo_model import reply_to_request
 from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal
 from tests.unit.demo.player import TOOLS, Player
 from tests.unit.demo.test_sample import run_tests
@@ -328,7 +328,7 @@ def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
         content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
         tools = [{"type": "function", "function": {"name": name}} for name in ("list_files", "read_file")]
         said = {"role": "user", "content": [*content, {"type": "text", "text": words}]}
-        return respond({"messages": [said], "tools": tools})
+        return reply_to_request({"messages": [said], "tools": tools})
 
     looked = replied("What is in @shot.png?")
     assert "1 image" in looked.text and "no eyes" in looked.text and not looked.calls
@@ -408,7 +408,7 @@ def asked(text: str, **more: Any) -> str:
         {"role": "system", "content": next(make_briefs(subject(**more), question, ()))},
         {"role": "user", "content": text},
     ]
-    reply = respond({"messages": messages, "tools": TOOLS.schemas, "tool_choice": "none"})
+    reply = reply_to_request({"messages": messages, "tools": TOOLS.schemas, "tool_choice": "none"})
     assert not reply.calls
     return reply.text
 

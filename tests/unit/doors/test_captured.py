@@ -10,7 +10,7 @@ import pytest
 from app.agent.updates import Update
 from app.doors.hook import hook_messages
 from app.doors.hook.delivery import answer_call_of_closed_turn, deliver_after_wait
-from app.doors.hook.hook_entry import HookDoor, answer_call
+from app.doors.hook.hook_entry import HookContext, answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
@@ -178,7 +178,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     root = str(runtime.workspace.root)
     words = {"hook_event_name": "PreToolUse", "session_id": "s", "prompt_id": "1", "cwd": root, "tool_name": "Write"}
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
-    door = HookDoor(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
+    door = HookContext(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert answer_call(door, call) == hook_messages.refused_answer("P1", ends_turn=True)
     assert [file.path for file in runtime.captured_edits.files("P1")] == ["a.txt"]
 

@@ -14,7 +14,7 @@ from app.doors.hook.hook_installation import (
     add_hook,
     find_hook,
     hook_command,
-    release_weaknesses,
+    known_release_weaknesses,
     remove_hook,
 )
 from app.doors.hook.hook_options import DEFAULT_LIMIT_SECONDS, HookOptions
@@ -223,7 +223,7 @@ def test_settings_that_are_none_say_what_is_wrong(text: str, why: str) -> None:
 
 
 def test_agents_that_fail_open_are_told() -> None:
-    told = {agent.name: list(release_weaknesses(agent, "")) for agent in AGENTS}
+    told = {agent.name: list(known_release_weaknesses(agent, "")) for agent in AGENTS}
     assert {name for name, each in told.items() if each} == {"qwen", "droid", "kimi"}
     (words,) = told["qwen"]
     assert words.startswith("Qwen Code fails open: a call passes if its hook ends without exit code 2 and a word")

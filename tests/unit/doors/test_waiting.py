@@ -15,7 +15,7 @@ from app.doors.agent_decisions import (
     DecisionStatus,
     describe_decisions,
     read_decision_status,
-    report_proposal,
+    report_decisions,
     wait_for_decision,
 )
 from app.proposals.values.decision_facts import LineComment
@@ -184,7 +184,7 @@ def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypa
     monkeypatch.setattr(agent_decisions, "RECORD_WAIT_SECONDS", 0.05)
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.is_decided, found.is_recorded) == (True, False)
-    text, number = report_proposal(runtime, proposal.id)
+    text, number = report_decisions(runtime, proposal.id)
     assert number == 1 and WORDS in text
 
 
@@ -204,7 +204,7 @@ def test_an_unknown_proposal_is_said(runtime: OpenWorkspace, name: str) -> None:
 
 def test_each_outcome_has_its_words(runtime: OpenWorkspace, proposal: Proposal) -> None:
     def first_line() -> str:
-        return report_proposal(runtime, proposal.id)[0].splitlines()[0]
+        return report_decisions(runtime, proposal.id)[0].splitlines()[0]
 
     assert first_line() == "P1 waits for the user's decision; nothing of it is on disk: a.txt (edit, +3 -3)."
     approve(runtime, proposal, "2")
@@ -223,7 +223,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     comment = LineComment(path="a.txt", line=21, side="new", quote="-20\n+20!", text="Why?\nReally.")
     approve(runtime, proposal, "1", "3")
     deny(runtime, proposal, "2", feedback=WORDS, comments=(comment,))
-    text, number = report_proposal(runtime, proposal.id)
+    text, number = report_decisions(runtime, proposal.id)
     assert number == 2
     assert text.startswith("P1: hunks 1 and 3 written, 2 denied.\n\n")
     assert f"The user says:\n\n{WORDS}\n\na.txt:21\n```diff\n-20\n+20!\n```\nWhy?\nReally." in text
@@ -237,7 +237,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
     after = describe_decisions(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
-    again, _ = report_proposal(runtime, proposal.id, reported=number)
+    again, _ = report_decisions(runtime, proposal.id, reported_count=number)
     assert WORDS not in again and again.startswith("P1: hunks 1 and 3 written, 2 denied.")
 
 
@@ -250,7 +250,7 @@ def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     one = runtime.service.stage(draft, "Move")
     deny(runtime, one, "new.txt")
     approve(runtime, one)
-    assert report_proposal(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
+    assert report_decisions(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
 def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: OpenWorkspace) -> None:
@@ -260,19 +260,19 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
     changed = "".join(f"{number}{'!' * (number in (5, 35))}\n" for number in range(40))
     (runtime.workspace.root / "a.txt").write_text(changed)
     proposal, _ = stage_worktree(runtime, (), "")
-    assert report_proposal(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
+    assert report_decisions(runtime, proposal.id)[0].startswith("P1: hunks 1 and 2 on disk and waiting for the user.")
     approve(runtime, proposal, "1")
     deny(runtime, proposal)
-    assert report_proposal(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
+    assert report_decisions(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
 def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
-    assert "The user changed the proposed text of a.txt by hand" in report_proposal(runtime, proposal.id)[0]
+    assert "The user changed the proposed text of a.txt by hand" in report_decisions(runtime, proposal.id)[0]
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "all new\n")
     runtime.service.stage(draft, "Instead", answers=[proposal.id])
-    assert report_proposal(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
+    assert report_decisions(runtime, proposal.id)[0].startswith("P1 no longer waits: P2 stands in its stead.")
     found = wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60)
     assert (found.state, found.is_decided) == ("superseded", True)
 
@@ -281,10 +281,10 @@ def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
     runtime.service.refresh()
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
-    text = report_proposal(runtime, proposal.id)[0]
+    text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), Decision.DENIED))
-    text = report_proposal(runtime, proposal.id)[0]
+    text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt reads there now:" in text and "\t5?" in text
     assert "The user says" not in text

@@ -93,7 +93,7 @@ def collect(
     seconds: float = 60,
 ) -> ProposalEvidence:
     check = CheckTable.model_validate({"name": "tests", "run": run})
-    return asyncio.run(runtime.evidence.collect(proposal.id, chosen, check, seconds))
+    return asyncio.run(runtime.evidence.collect_evidence(proposal.id, chosen, check, seconds))
 
 
 def words(found: ProposalEvidence) -> list[str]:
@@ -204,7 +204,7 @@ def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWo
 
     async def change_meanwhile() -> None:
         check = CheckTable.model_validate({"name": "tests", "run": f"sleep 1; {RUN}"})
-        collecting = asyncio.create_task(runtime.evidence.collect(proposal.id, None, check, 60))
+        collecting = asyncio.create_task(runtime.evidence.collect_evidence(proposal.id, None, check, 60))
         await until(lambda: runtime.checks._behind is not None, "a run")
         other.write_text("x = 1\n")
         await collecting
@@ -225,9 +225,9 @@ def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace
             if found.tests and "evidence" not in order:
                 order.append("evidence")
 
-        collecting = asyncio.create_task(runtime.evidence.collect(proposal.id, None, slow, 60, tell))
+        collecting = asyncio.create_task(runtime.evidence.collect_evidence(proposal.id, None, slow, 60, tell))
         await until(lambda: runtime.checks._behind is not None, "a run")
-        await runtime.checks.run(quick, runtime.service.versions_to_check(proposal.id))
+        await runtime.checks.run_check(quick, runtime.service.versions_to_check(proposal.id))
         order.append("check")
         return await collecting
 

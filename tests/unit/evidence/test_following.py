@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.evidence.evidence_follower import ChosenHunks, EvidenceFollower
+from app.automation.evidence.evidence_follower import ChosenHunks, EvidenceScheduler
 from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEvidence
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
@@ -59,7 +59,7 @@ class Scene:
         self.runner = Runner()
         self.chosen: ChosenHunks = None
         self.said: dict[str, ProposalEvidence] = {}
-        self.follower = EvidenceFollower(
+        self.follower = EvidenceScheduler(
             self.runner,
             lambda: (CHECK,),
             lambda: 60,

@@ -12,7 +12,7 @@ from app.sandbox import overlay_layer, workspace_backup
 from app.sandbox import sandbox as choosing
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import ProbeResult, SandboxMode, SandboxRun, landlock_version
-from app.sandbox.run_folders import remove_stale_folders, remove_tree, run_folder
+from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import ConfirmationAnswer
 from app.workspace.paths import Workspace
@@ -58,9 +58,9 @@ async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Pa
     sandbox = Sandbox(workspace, root.parent / "runs", own=(), modes=[way])
     if (await sandbox.probe()).mode is not way:
         pytest.skip((await sandbox.probe()).why_not)
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, "mkdir -p own/ignored; echo x > own/file; echo x > own/ignored/file; echo y > kept")
-        found = await run.changes()
+        found = await run.find_changes()
         assert [each.path for each in found.touched] == ["kept"]
         await run.write_back(found.ignored_paths)
     assert way is SandboxMode.IN_PLACE or not (root / "own").exists()
@@ -71,16 +71,16 @@ async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Pa
 async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way: SandboxMode, name: str) -> None:
     sandbox = await sandbox_of(root, way)
     nest = f"for _ in range(1100 if {len(name)} < 2 else 20): os.mkdir('{name}'); os.chdir('{name}')"
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, f"echo x > kept; exec python3 -c \"import os\n{nest}\nopen('z', 'w')\"")
-        found = await run.changes()
+        found = await run.find_changes()
         assert [each.path for each in found.touched] == ["kept"]
         assert way is SandboxMode.IN_PLACE or [
             one for one in found.unsupported if one.endswith(f"/{name}: nested too deep")
         ]
     assert list(root.iterdir()) == []
     sandbox.close()
-    assert not list((root.parent / "state/runs").glob("run-*")) and not sandbox.restore_workspace()
+    assert not list((root.parent / "state/runs").glob("run-*")) and not sandbox.restore_after_crash()
 
 
 @pytest.mark.layer
@@ -160,7 +160,7 @@ def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
     # Whoever has made it removes it at this moment.
     (tmp_path / "new-going").symlink_to("gone")
     (tmp_path / "run-going").mkdir()
-    with run_folder(tmp_path) as running:
+    with temporary_run_folder(tmp_path) as running:
         remove_stale_folders(tmp_path)
         left = {path.name for path in tmp_path.iterdir()}
         assert left == {"guard-kept", "new-being-made", "new-going", "run-going", running.name}

@@ -44,7 +44,7 @@ def sandbox(root: Path, tmp_path: Path) -> Sandbox:
 async def run(sandbox: Sandbox) -> AsyncIterator[SandboxRun]:
     if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
         pytest.skip((await sandbox.probe()).why_not)
-    async with sandbox.open({}) as opened:
+    async with sandbox.open_run({}) as opened:
         yield opened
 
 
@@ -88,7 +88,7 @@ async def test_daemons_are_out_of_reach(root: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TMUX", f"{tmp_path}/tmux/default,1,0")
     sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own=())
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
 
 
@@ -122,9 +122,9 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
         "mkdir build/.git; echo 7 > build/.git/file; "
         "echo '*' > .gitignore; echo 6 > by-the-new-rules"
     )
-    async with sandbox.open({"pending.log": FileOrLink(b"waits\n", 0o644)}) as run:
+    async with sandbox.open_run({"pending.log": FileOrLink(b"waits\n", 0o644)}) as run:
         await printed(run, command)
-        found = await run.changes()
+        found = await run.find_changes()
         assert {each.path for each in found.touched} == {
             ".gitignore",
             "build/tracked",
@@ -158,9 +158,9 @@ async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewher
     )
     # Whatever was cut off before is in nobody's way.
     (root / f".signoff-{os.getpid()}-1.tmp").mkdir()
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, script)
-        found = await run.changes()
+        found = await run.find_changes()
         await run.write_back(found.ignored_paths)
         assert [each.path for each in found.touched] == ["reviewed"]
     build = root / "build"
@@ -193,9 +193,9 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
         "mkdir new; for each in new there build/old; do echo x > $each/x; chmod 000 $each; done; chmod 500 .; "
         "chmod 700 build/unlocked; echo x > build/unlocked/x"
     )
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, script)
-        found = await run.changes()
+        found = await run.find_changes()
         assert [each.path for each in found.touched] == ["new/x", "there/x"]
         assert run.read_change("new/x", READ_LIMIT).after == FileOrLink(b"x\n", 0o644)
         await run.write_back(found.ignored_paths)
@@ -212,10 +212,10 @@ async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(
 @pytest.mark.layer
 async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, sandbox: Sandbox) -> None:
     (root / "shared").write_text("one\n")
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, "echo two >> shared; echo mine > own")
         (root / "shared").write_text("from the editor\n")
-        found = await run.changes()
+        found = await run.find_changes()
         assert {each.path for each in found.touched} == {"own", "shared"}
         with pytest.raises(Exception, match="shared"):
             run.read_change("shared", READ_LIMIT)
@@ -226,7 +226,7 @@ async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -
     if not (await sandbox.probe()).is_confined:
         pytest.skip("no Landlock")
     target = outside() / "written-by-a-command"
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         files = f"echo x > {target}; echo y > {tmp_path}/temporary; echo z > $TMPDIR/own && cat $TMPDIR/own"
         text = await printed(run, f"{files}; mkdir -p a/b && mv a/b c; ls")
         assert text.count("Permission denied") == 2 and text.endswith("z\na\nc\n")

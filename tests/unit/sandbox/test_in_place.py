@@ -18,7 +18,7 @@ from app.sandbox.confinement import SandboxMode
 from app.sandbox.enclosed_process import process_limits
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.workspace_backup import workspace_backup
+from app.sandbox.workspace_backup import make_workspace_backup
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.waiting import until
@@ -63,12 +63,12 @@ def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
-    async with sandbox.open(PENDING) as run:
+    async with sandbox.open_run(PENDING) as run:
         assert await printed(run, "cat a.txt build/new/file build/old; test -x a.txt; echo $?; ls gone") == (
             "proposed\nwaits\nchanged\n0\nls: cannot access 'gone': No such file or directory\n"
         )
         await printed(run, "echo more >> a.txt; rm build/new/file; touch build/old; echo b2 > b.txt")
-        found = await run.changes()
+        found = await run.find_changes()
         assert [each.path for each in found.touched] == ["a.txt", "b.txt", "build/new/file"]
         change = run.read_change("a.txt", READ_LIMIT)
         assert change.before == PENDING["a.txt"] and change.after == FileOrLink(b"proposed\nmore\n", 0o755)
@@ -79,17 +79,17 @@ async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, 
 
 def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
-    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
     with guard.locked():
         guard.back_up(policy, PENDING)
         assert (root / "build/new/file").exists() and not (root / "gone").exists()
         # Here it is killed.
-    assert "every file is as it was before" in sandbox.restore_workspace()
-    assert facts(root) == before and sandbox.restore_workspace() == ""
+    assert "every file is as it was before" in sandbox.restore_after_crash()
+    assert facts(root) == before and sandbox.restore_after_crash() == ""
 
 
 async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, "echo x > b.txt")
     (root / "b.txt").write_text("the user's newest\n")
 
@@ -102,7 +102,7 @@ async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monk
 
     monkeypatch.setattr(shutil, "copyfile", refuse)
     with pytest.raises(OSError, match="No space"):
-        async with sandbox.open({}):
+        async with sandbox.open_run({}):
             pytest.fail("it ran")
     assert (root / "b.txt").read_text() == "the user's newest\n"
 
@@ -122,9 +122,9 @@ async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monk
 )
 async def test_locked_folders_are_put_back(root: Path, sandbox: Sandbox, script: str, told: list[str]) -> None:
     before, mode = facts(root), root.stat().st_mode
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, script)
-        assert [each.path for each in (await run.changes()).touched] == told
+        assert [each.path for each in (await run.find_changes()).touched] == told
     assert facts(root) == before and root.stat().st_mode == mode
 
 
@@ -135,9 +135,9 @@ async def test_a_users_locked_folder_is_left_alone(root: Path, sandbox: Sandbox,
     (root / "locked").mkdir()
     (root / "locked/file").write_text("the user's\n")
     (root / "locked").chmod(mode)
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, f"{script}; echo x > b.txt")
-        assert [each.path for each in (await run.changes()).touched] == ["b.txt"]
+        assert [each.path for each in (await run.find_changes()).touched] == ["b.txt"]
     assert (root / "b.txt").read_text() == "b\n" and stat.S_IMODE((root / "locked").stat().st_mode) == mode
     now = root / ("moved" if "moved" in script else "locked")
     now.chmod(0o700)
@@ -153,9 +153,9 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
     (root / "empty/in").chmod(0o750)
     (root / "link").symlink_to("one")
     for _ in range(2):
-        async with sandbox.open({}) as run:
+        async with sandbox.open_run({}) as run:
             await printed(run, "rm -r pipe in socket empty; ln -sfn two link; mkfifo new; echo x > b.txt")
-            found = await run.changes()
+            found = await run.find_changes()
             assert [each.path for each in found.touched] == ["b.txt", "link"]
             assert found.unsupported == ("new: not a regular file",)
             link = run.read_change("link", READ_LIMIT)
@@ -166,13 +166,13 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
         assert stat.filemode((root / "empty/in").stat().st_mode) == "drwxr-x---"
         assert (root / "link").readlink() == Path("one") and (root / "b.txt").read_text() == "b\n"
         assert not (root / "socket").exists() and not (root / "new").exists()
-    assert sandbox.restore_workspace() == ""
+    assert sandbox.restore_after_crash() == ""
 
 
 async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, sandbox: Sandbox) -> None:
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, "echo new > build/new; rm build/old; mkdir -p made/build; echo x > made/build/out")
-        assert (await run.changes()).touched == ()
+        assert (await run.find_changes()).touched == ()
     assert [path.name for path in (root / "build").iterdir()] == ["new"]
     assert (root / "made/build/out").exists()
 
@@ -180,23 +180,23 @@ async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, san
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open({"theirs": FileOrLink(b"proposed\n", 0o666)}) as run:
+    async with sandbox.open_run({"theirs": FileOrLink(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
         assert run.read_change("theirs", READ_LIMIT).after == FileOrLink(b"proposed\nmore\n", 0o666)
-    assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_workspace() == ""
+    assert of_somebody_else.read_text() == "theirs\n" and sandbox.restore_after_crash() == ""
     assert (of_somebody_else.stat().st_uid, stat.S_IMODE(of_somebody_else.stat().st_mode)) == (65534, 0o666)
 
 
 async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         (root / f".git/objects/{number:02}").mkdir()
-    monkeypatch.setattr("app.sandbox.workspace_backup.MAX_BACKUP_FILES", 100)
-    async with sandbox.open({}) as run:
+    monkeypatch.setattr("app.sandbox.make_workspace_backup.MAX_BACKUP_FILES", 100)
+    async with sandbox.open_run({}) as run:
         assert await printed(run, "echo ran") == "ran\n"
 
 
 def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up(policy, {})
     for kept in guard.store.glob("[0-9]*"):
@@ -204,21 +204,21 @@ def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox:
             kept.write_bytes(b"")
     (root / "b.txt").write_text("by the command\n")
     (root / "gone/in/file").write_text("by the command\n")
-    assert sandbox.restore_workspace()
+    assert sandbox.restore_after_crash()
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
 
 
 def test_where_no_command_was_cut_off_nothing_is_made(root: Path, sandbox: Sandbox) -> None:
-    assert sandbox.restore_workspace() == "" and not (root.parent / "runs").exists()
+    assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists()
 
 
 async def test_a_command_that_ends_while_it_is_waited_for_was_not_cut_off(root: Path, sandbox: Sandbox) -> None:
-    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up(policy, {})
-        waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_workspace))
+        waiting = asyncio.create_task(asyncio.to_thread(sandbox.restore_after_crash))
         await until(lambda: opened(guard.store / "lock") == 2, "whoever wants to put back")
-        guard.restore(policy)
+        guard.restore_files(policy)
     assert await waiting == ""
 
 
@@ -230,13 +230,13 @@ def opened(path: Path) -> int:
 @pytest.mark.usefixtures("ordinary_user")
 async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sandbox: Sandbox) -> None:
     before, mode = facts(root), root.stat().st_mode
-    guard, policy = workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
+    guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up(policy, {})
         (root / "gone/in/file").unlink()
         (root / "gone/in").chmod(0)
         root.chmod(0o500)
-    assert sandbox.restore_workspace() and not sandbox.restore_workspace()
+    assert sandbox.restore_after_crash() and not sandbox.restore_after_crash()
     assert facts(root) == before and root.stat().st_mode == mode
 
 
@@ -245,7 +245,7 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[mode], bounds=process_limits(200))
     if (await sandbox.probe()).mode is not mode:
         pytest.skip((await sandbox.probe()).why_not)
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         script = (
             "import time; taken = bytearray(400 << 20); taken[::4096] = bytes(len(taken[::4096])); time.sleep(30)"
         )
@@ -258,21 +258,21 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
 async def test_nothing_runs_where_there_is_too_much_to_keep(
     root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"app.sandbox.workspace_backup.{limit}", most)
+    monkeypatch.setattr(f"app.sandbox.make_workspace_backup.{limit}", most)
     with pytest.raises(OSError, match="more here than"):
-        async with sandbox.open({}):
+        async with sandbox.open_run({}):
             pytest.fail("it was opened")
-    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_workspace()
+    assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
 
 
 def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
-    guard = workspace_backup(root, root.parent / "runs")
+    guard = make_workspace_backup(root, root.parent / "runs")
     with guard.locked():
         guard.back_up(PathPolicy(Workspace(root), {}), {})
     (guard.store / "index.json").write_text("")
     before = facts(root)
-    assert "can't be read" in sandbox.restore_workspace()
-    assert facts(root) == before and sandbox.restore_workspace() == ""
+    assert "can't be read" in sandbox.restore_after_crash()
+    assert facts(root) == before and sandbox.restore_after_crash() == ""
 
 
 @pytest.fixture
@@ -288,7 +288,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open(runtime.service.new_draft("").pending_files()):
+    async with sandbox.open_run(runtime.service.new_draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []
         with pytest.raises(WorkspaceBusy, match="running directly on your files"):
@@ -303,7 +303,7 @@ def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: O
     draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    guard = workspace_backup(root, runtime.dirs.runs)
+    guard = make_workspace_backup(root, runtime.dirs.runs)
     with guard.locked():
         guard.back_up(PathPolicy(runtime.workspace, {}), {})
         (root / "a.txt").write_text("by the command\n")
@@ -315,10 +315,10 @@ async def test_rules_that_a_command_in_place_writes_hide_nothing(root: Path) -> 
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[SandboxMode.IN_PLACE])
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         command = "mkdir new; for d in . new empty; do echo '*' > $d/.gitignore; echo x > $d/code.py; done"
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=30, output=lambda data: None)
-        found = {each.path for each in (await run.changes()).touched}
+        found = {each.path for each in (await run.find_changes()).touched}
     assert found == {f"{folder}{name}" for folder in ("", "new/", "empty/") for name in (".gitignore", "code.py")}
     assert (root / ".gitignore").read_text() == "*.log\n"
     assert list(root.rglob("code.py")) == [] and not (root / "new").exists()

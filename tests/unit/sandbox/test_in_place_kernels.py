@@ -66,7 +66,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> K
         monkeypatch.setattr(module, "landlock_version", lambda: played.landlock)
         monkeypatch.setattr(module, "can_filter_syscalls", lambda: played.filters)
         # Root is refused without a filter; the attacks start few processes.
-        monkeypatch.setattr(module, "unbounded_reason", lambda: "")
+        monkeypatch.setattr(module, "process_limit_problem", lambda: "")
     return played
 
 
@@ -117,14 +117,14 @@ async def test_it_writes_nothing_outside(kernel: Kernel, root: Path, outside: Pa
     if kernel.landlock > 2:
         cut = f"import os; os.truncate({str(outside / 'theirs')!r}, 0)"
         attacks += f"; {python(cut)}"
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         assert await printed(run, f"({attacks}) 2>/dev/null; echo done") == "done\n"
     assert [(each.name, each.read_text()) for each in outside.iterdir()] == [("theirs", "theirs\n")]
 
 
 @where(landlock=True)
 async def test_it_reads_nothing_of_signoffs_own(kernel: Kernel, root: Path) -> None:
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         key = "../own/config.toml"
         text = await printed(run, f"cat {key}; ln {key} hard; cp {key} copy; ln -s {key} soft; cat hard copy soft")
         assert "the key" not in text and "Permission denied" in text
@@ -162,7 +162,7 @@ def facts(path: Path) -> tuple[int, int, int, int]:
 @where(landlock=True, filters=True)
 async def test_it_changes_no_permissions_owners_and_times_outside(kernel: Kernel, root: Path, outside: Path) -> None:
     before = [facts(path) for path in (outside, outside / "theirs")]
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         await printed(run, f"{python(CHANGES)} {outside}")
         inside = (
             "import os; open('f', 'w'); os.chmod('f', 0o640); os.utime('f', ns=(1, 2_000_000_003)); "
@@ -209,7 +209,7 @@ async def test_it_signals_no_program_of_the_user(kernel: Kernel, root: Path, pro
         )
         limit = f"import resource; resource.prlimit({program.pid}, resource.RLIMIT_CPU, (1, 1))"
         attack += f"; {python(owner)}; echo $?; {python(limit)}; echo $?"
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         codes = [line for line in (await printed(run, attack)).splitlines() if line.isdigit()]
         assert codes == ["1"] * (5 if kernel.filters else 3)
         own = "sleep 1000 & kill -9 $!; wait $!; echo $?; setsid sleep 1000 & sleep 0.1; kill -9 -- -$!; kill -0 $$"
@@ -221,7 +221,7 @@ async def test_it_signals_no_program_of_the_user(kernel: Kernel, root: Path, pro
 @where(newest=True)
 async def test_nothing_goes_on_where_a_command_kills_what_watches_it(kernel: Kernel, root: Path) -> None:
     mark = f"{random.randrange(10**6, 10**7)}.25"
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         script = (
             f"(env -i setsid sh -c 'sleep {mark}; echo x > late') >/dev/null 2>&1 & "
             f"for each in $PPID $(ls /proc/{os.getpid()}/task); do kill -9 $each; echo $?; done"
@@ -241,7 +241,7 @@ async def test_sockets_need_the_users_setting(kernel: Kernel, root: Path, opened
         for each in (by_path, by_name):
             each.listen()
         connect = "import socket; socket.socket(socket.AF_UNIX).connect({!r}); print('reached')"
-        async with in_place(root, sockets=opened).open({}) as run:
+        async with in_place(root, sockets=opened).open_run({}) as run:
             paths = await printed(run, python(connect.format(str(root.parent / "s"))))
             names = await printed(run, python(connect.format(f"\0{name}")))
     assert ("reached" in paths) is (bool(opened) or not kernel.filters)
@@ -271,7 +271,7 @@ async def test_processes_are_bounded_also_those_of_root(kernel: Kernel, root: Pa
     )
     (root / ".gitignore").write_text("marks\n")
     (root / "marks").touch()
-    async with in_place(root, processes=60).open({}) as run:
+    async with in_place(root, processes=60).open_run({}) as run:
         ended = await execute(run, program)
     assert ended.limit == "it had 60 processes and threads, command_processes in config.toml"
     # The kernel lets an ordinary user have 50 more than is set.
@@ -281,7 +281,7 @@ async def test_processes_are_bounded_also_those_of_root(kernel: Kernel, root: Pa
 @where(filters=True)
 async def test_a_shell_forks_while_children_end(kernel: Kernel, root: Path) -> None:
     loop = "i=0; while [ $i -lt 300 ]; do echo a | cat >/dev/null; true & i=$((i+1)); done; wait; echo all"
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         assert await printed(run, f"/bin/sh -c '{loop}'") == "all\n"
 
 
@@ -307,7 +307,7 @@ async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.Monk
     sandbox = in_place(root)
     assert "another user" in (await sandbox.probe()).refusal
     with pytest.raises(OSError, match="without end"):
-        async with sandbox.open({}) as run:
+        async with sandbox.open_run({}) as run:
             await printed(run, "touch ran")
     assert not (root / "ran").exists()
 
@@ -320,7 +320,7 @@ async def test_it_cannot_lift_its_limits_nor_set_how_the_kernel_works(root: Path
         pytest.skip("not here")
     opened = "import os; os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY); print('lifted')"
     lift = "import resource as r; r.setrlimit(r.RLIMIT_FSIZE, (r.RLIM_INFINITY,) * 2); print('lifted')"
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         assert "lifted" not in await printed(run, f"{python(opened)}; {python(lift)}")
         status = (await printed(run, "cat /proc/self/status")).split()
     kept = int(status[status.index("CapBnd:") + 1], 16)
@@ -331,7 +331,7 @@ async def test_it_cannot_lift_its_limits_nor_set_how_the_kernel_works(root: Path
 async def test_a_command_gets_no_file_of_signoffs_whatever_its_number(root: Path) -> None:
     before = [os.dup(2) for _ in range(300)]
     try:
-        async with in_place(root).open({}) as run:
+        async with in_place(root).open_run({}) as run:
             # What lists them has one more, for the folder.
             assert (await printed(run, "ls /proc/self/fd")).split() == ["0", "1", "2", "3"]
     finally:
@@ -347,16 +347,16 @@ async def test_written_ignored_files_are_named_and_bytecode_is_put_back(
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("before\n")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
-    async with in_place(root).open({}) as run:
+    async with in_place(root).open_run({}) as run:
         await printed(
             run,
             "echo x > build/a; echo x > build/deep/new; echo x > new.log; echo x > .env; rm -r old; "
             "mkdir __pycache__; echo evil > __pycache__/o.pyc; cd pkg/__pycache__; "
             "for each in m n; do echo evil > $each.pyc; done",
         )
-        found = await run.changes()
+        found = await run.find_changes()
         assert (found.touched, found.unsupported) == ((), ())
-        assert (await run.write_back(found.ignored_paths, dry=True)).written == ()
+        assert (await run.write_back(found.ignored_paths, dry_run=True)).written == ()
         written = (await run.write_back(found.ignored_paths)).written
         assert [each.summary for each in written] == [".env", "build/, 2 files", "new.log", "old, 1 removed"]
     assert [path.name for path in (root / "pkg/__pycache__").iterdir()] == ["m.pyc"]

@@ -223,7 +223,7 @@ class Interleaving:
         )
         go, done = (os.open(shared / name, os.O_RDWR) for name in ("go", "done"))
         try:
-            async with self.site.sandbox.open({}) as run:
+            async with self.site.sandbox.open_run({}) as run:
                 words = ["/bin/sh", "-c", program]
                 running = asyncio.create_task(run.execute(words, folder=".", seconds=50, output=lambda data: None))
                 os.write(go, b":\n")
@@ -240,7 +240,7 @@ class Interleaving:
                 os.write(go, b"end\n")
                 assert (await running).code == 0
                 self.final = {name: self.site.content(name, shared / "final") for name in NAMES}
-                found = await run.changes()
+                found = await run.find_changes()
                 with patch.object(IgnoredWriter, "write", self._watched(IgnoredWriter.write)):
                     report = await run.write_back(found.ignored_paths)
         finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox import cache_layers as caches_module
-from app.sandbox.cache_layers import CACHE_FOLDER, prune_layers
+from app.sandbox.cache_layers import CACHE_FOLDER, prune_cache_layers
 from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.sandbox import Sandbox
@@ -47,7 +47,7 @@ def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: 
 @pytest.fixture
 async def run(home: Path) -> AsyncIterator[SandboxRun]:
     sandbox = sandbox_in(home)
-    async with sandbox.open({}, keep=True) as opened:
+    async with sandbox.open_run({}, keep=True) as opened:
         yield opened
     sandbox.close()
 
@@ -59,15 +59,15 @@ async def test_a_program_that_is_linked_from_a_cache_stays_as_it_is(home: Path) 
     os.link(cached, installed)
     sandbox = sandbox_in(home)
     attack = f"echo 'import os' >> {cached}; echo x > {home}/.cache/new; cat {cached}; cat {home}/.cache/new"
-    async with sandbox.open({}, keep=True) as run:
+    async with sandbox.open_run({}, keep=True) as run:
         assert await printed(run, attack) == "print('as released')\nimport os\nx\n", "the command sees what it wrote"
-    async with sandbox.open({}) as check:
+    async with sandbox.open_run({}) as check:
         text = await printed(check, f"cat {cached}; ({attack}) >/dev/null")
         assert text == "print('as released')\n", "a check sees the user's caches, not what commands wrote"
     assert installed.read_text() == "print('as released')\n" and not (home / ".cache/new").exists()
-    async with sandbox.open({}, keep=True) as run:
+    async with sandbox.open_run({}, keep=True) as run:
         assert await printed(run, f"cat {home}/.cache/new") == "x\n", "a later command sees what an earlier one wrote"
-        async with sandbox.open({}, keep=True) as beside:
+        async with sandbox.open_run({}, keep=True) as beside:
             assert "No such file" in await printed(beside, f"cat {home}/.cache/new"), "one at a time"
 
 
@@ -76,12 +76,12 @@ async def test_kept_caches_are_emptied_when_spent_or_wished(home: Path, monkeypa
     kept = home / ".local/state/signoff/runs" / CACHE_FOLDER
 
     async def has(command: str) -> str:
-        async with sandbox.open({}, keep=True) as run:
+        async with sandbox.open_run({}, keep=True) as run:
             return await printed(run, f"{command}; cat ~/.cache/new 2>/dev/null || echo none")
 
     assert await has("echo x > ~/.cache/new") == "x\n"
-    assert prune_layers(kept, everything=False) == 0 and await has(":") == "x\n"
-    assert prune_layers(kept, everything=True) > 0 and await has(":") == "none\n"
+    assert prune_cache_layers(kept, everything=False) == 0 and await has(":") == "x\n"
+    assert prune_cache_layers(kept, everything=True) > 0 and await has(":") == "none\n"
     assert await has("echo x > ~/.cache/new") == "x\n"
     with monkeypatch.context() as older:
         older.setattr(caches_module, "MAX_LAYER_BYTES", 0)
@@ -104,18 +104,18 @@ async def test_caches_that_a_running_command_uses_are_not_pruned(home: Path, mon
     monkeypatch.setattr(caches_module, "MAX_LAYER_DAYS", -1)
     monkeypatch.setattr(caches_module, "_MEASURED_AGAIN", 0.0)
     program = "echo 1 > ~/.cache/uv/a; echo > SHARED/ready; cat SHARED/go; echo 2 >> ~/.cache/uv/a; cat ~/.cache/uv/a"
-    async with sandbox_in(home, permissions).open({}, keep=True) as run:
+    async with sandbox_in(home, permissions).open_run({}, keep=True) as run:
         running = asyncio.create_task(printed(run, program.replace("SHARED", str(shared))))
         await asyncio.to_thread((shared / "ready").read_bytes)
         second = sandbox_in(home, permissions)
         await second.probe()
-        assert prune_layers(kept, everything=True) == 0
-        async with second.open({}, keep=True) as beside:
+        assert prune_cache_layers(kept, everything=True) == 0
+        async with second.open_run({}, keep=True) as beside:
             assert "No such file" in await printed(beside, "cat ~/.cache/uv/a; echo 3 > ~/.cache/uv/a")
         await asyncio.to_thread((shared / "go").write_bytes, b"\n")
         assert (await running).split() == ["1", "2"]
         assert await printed(run, "cat ~/.cache/uv/a") == "1\n2\n"
-    assert prune_layers(kept, everything=False) > 0, "nobody uses it any more"
+    assert prune_cache_layers(kept, everything=False) > 0, "nobody uses it any more"
     assert not list((home / ".cache/uv").iterdir())
 
 
@@ -134,10 +134,10 @@ async def test_without_a_cache_layer_a_folder_is_used(home: Path, monkeypatch: p
     sandbox._layered = False
     (home / ".cache/x").write_text("theirs\n")
     command = "echo $(dirname $UV_CACHE_DIR); mkdir -p $UV_CACHE_DIR && echo y > $UV_CACHE_DIR/y; echo z > ~/.cache/x"
-    async with sandbox.open({}, keep=True) as run:
+    async with sandbox.open_run({}, keep=True) as run:
         text = await printed(run, command)
         assert text.startswith("/tmp/") and "Read-only file system" in text
-    async with sandbox.open({}, keep=True) as run:
+    async with sandbox.open_run({}, keep=True) as run:
         assert await printed(run, "cat $UV_CACHE_DIR/y ~/.cache/x") == "y\ntheirs\n"
     assert (home / ".cache/x").read_text() == "theirs\n"
 
@@ -171,12 +171,12 @@ async def test_user_sockets_are_out_of_reach(home: Path, monkeypatch: pytest.Mon
         found["/tmp"].bind(f"{temporary}/display")
         found["/tmp"].listen()
         places = [home / "unknown.sock", runtime / "agent", runtime / "bus", Path(temporary, "display")]
-        async with sandbox_in(home).open({}) as run:
+        async with sandbox_in(home).open_run({}) as run:
             for place in places:
                 assert "reached" not in await printed(run, connects_to(place)), place
             assert await printed(run, "echo $SSH_AUTH_SOCK") == "\n"
         opened = CommandPermissions(sockets=("ssh-agent", f"{temporary}/display"))
-        async with sandbox_in(home, opened).open({}) as run:
+        async with sandbox_in(home, opened).open_run({}) as run:
             reached = [await printed(run, connects_to(place)) for place in places]
             assert [each == "reached\n" for each in reached] == [False, True, False, True]
             assert await printed(run, "echo $SSH_AUTH_SOCK") == f"{runtime}/agent\n"
@@ -193,7 +193,7 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
             (root / "file").write_text("mine\n")
             sandbox = sandbox_in(home, CommandPermissions(writable), root)
             attack = f"mv {above}/a {above}/b; mkdir -p {root}; echo theirs > {root}/file; echo x > {above}/new"
-            async with sandbox.open({}) as run:
+            async with sandbox.open_run({}) as run:
                 await printed(run, attack)
             assert (root / "file").read_text() == "mine\n" and not (above / "b").exists()
             assert (above / "new").exists() is bool(writable), "what the user lets it write is written in place"
@@ -202,7 +202,7 @@ async def test_a_folder_above_the_workspace_cannot_be_moved_away(home: Path) -> 
 async def test_an_unreadable_path_folder_stops_no_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of another user's in PATH, as after `su`; a name that is too long fails in the same way for root, too."""
     monkeypatch.setenv("PATH", f"/{'x' * 300}/bin:{os.environ['PATH']}")
-    async with sandbox_in(home).open({}) as run:
+    async with sandbox_in(home).open_run({}) as run:
         ended = await run.execute(["/bin/sh", "-c", "true"], folder=".", seconds=30, output=lambda _: None)
         assert ended.code == 0
 
@@ -220,10 +220,10 @@ async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(hom
         (bare / ".git").write_text("gitdir: ./.bare\n")
         for root, hooks in ((worktree, main / ".git/hooks"), (bare, bare / ".bare/hooks")):
             write = f"mkdir -p {hooks}; echo evil > {hooks}/post-checkout; git config core.fsmonitor evil"
-            async with sandbox_in(home, root=root).open({}) as run:
+            async with sandbox_in(home, root=root).open_run({}) as run:
                 text = await printed(run, f"{write}; git log --format=%s")
                 assert text.endswith("first\n") and "Read-only file system" in text, text
-                found = await run.changes()
+                found = await run.find_changes()
                 await run.write_back(found.ignored_paths)
             assert not (hooks / "post-checkout").exists()
 
@@ -243,10 +243,10 @@ async def test_a_linked_home_keeps_the_layer(home: Path, linked: str, monkeypatc
     (used_state / "key").write_text("the key")
     sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own=(used_state,))
     assert (await sandbox.probe()).mode is SandboxMode.OVERLAY, await sandbox.probe()
-    async with sandbox.open({}, keep=True) as run:
+    async with sandbox.open_run({}, keep=True) as run:
         text = await printed(run, f"echo x > file; echo y > ~/.cache/y; cat {used_state}/key; cat file")
         assert text.endswith("x\n") and "the key" not in text
-        assert [each.path for each in (await run.changes()).touched] == ["file"]
+        assert [each.path for each in (await run.find_changes()).touched] == ["file"]
     assert not (real_home / ".cache/y").exists()
 
 
@@ -257,13 +257,13 @@ async def test_the_temporary_folder_is_kept_between_commands_and_holds_no_trap(h
         root.mkdir(parents=True)
         sandbox = sandbox_in(home, root=root)
         (home / "secret").mkdir()
-        async with sandbox.open({}, keep=True) as run:
+        async with sandbox.open_run({}, keep=True) as run:
             await printed(
                 run, f"echo 1 > /tmp/one; mv {temporary}/deep /tmp/away; ln -s {home}/secret {temporary}/deep"
             )
-        async with sandbox.open({}, keep=True) as run:
+        async with sandbox.open_run({}, keep=True) as run:
             assert await printed(run, "cat /tmp/one; pwd; echo x > file; ls") == f"1\n{root}\nfile\n"
-        async with sandbox.open({}) as check:
+        async with sandbox.open_run({}) as check:
             assert "No such file" in await printed(check, "cat /tmp/one")
         assert list((home / "secret").iterdir()) == []
     sandbox.close()

@@ -15,8 +15,8 @@ import pytest
 
 from app.sandbox import enclosed_process
 from app.sandbox import process as process_module
-from app.sandbox.enclosed_process import end_enclosed
-from app.sandbox.process import MARKER_VARIABLE, kill_strays, run_process
+from app.sandbox.enclosed_process import end_enclosed_process
+from app.sandbox.process import MARKER_VARIABLE, kill_marked_processes, run_process
 from tests.unit.tools.processes import running
 from tests.waiting import until
 
@@ -28,7 +28,7 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
     mark = f"{random.randrange(10**6, 10**7)}.125"
 
     async def end(process: Process) -> bool:
-        return await process_module.end_tree(process, mark)
+        return await process_module.end_process_tree(process, mark)
 
     ended = await run_process(
         ["/bin/sh", "-c", f"trap '' TERM; {stray}sleep {mark} & while :; do sleep 0.05; done"],
@@ -36,7 +36,7 @@ async def test_nothing_of_a_command_is_left_at_its_time_limit(stray: str, monkey
         environment={**os.environ, MARKER_VARIABLE: mark},
         seconds=0.5,
         output=lambda _: None,
-        end=end,
+        end_process=end,
     )
     assert ended.timed_out and ended.had_running_children
     assert not running(mark), subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
@@ -47,15 +47,15 @@ def test_strays_are_looked_for_on_linux_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mark = f"{random.randrange(10**6, 10**7)}"
-    assert not kill_strays(mark)
+    assert not kill_marked_processes(mark)
     with subprocess.Popen(["/bin/sleep", f"{mark}.5"], env={MARKER_VARIABLE: mark}) as stray:
         monkeypatch.setattr(process_module, "PLATFORM", "darwin")
-        assert not kill_strays(mark) and stray.poll() is None
+        assert not kill_marked_processes(mark) and stray.poll() is None
         monkeypatch.setattr(process_module, "PLATFORM", "linux")
         # Until it has begun with its program, it shows the environment of these tests, or hides it.
         while not shows(stray.pid, mark):
             time.sleep(0.001)
-        assert kill_strays(mark)
+        assert kill_marked_processes(mark)
         assert stray.wait() == -signal.SIGKILL
 
 
@@ -90,17 +90,17 @@ def test_a_process_seen_before_its_exec_is_looked_at_again(monkeypatch: pytest.M
                 environment.write_text(f"A=b\0{MARKER_VARIABLE}=7\0")
 
         monkeypatch.setattr(time, "sleep", lay_out)
-        assert kill_strays("7")
+        assert kill_marked_processes("7")
         assert stray.wait() == -signal.SIGKILL
         assert len(looks) == 3
 
         # Nobody waits for the kernel's own threads, for one without an environment, nor for ever for one that hangs.
         environment.write_text("A=b\0")
-        assert not kill_strays("7") and len(looks) == 3
+        assert not kill_marked_processes("7") and len(looks) == 3
         environment.write_text("")
         now = itertools.count()
         monkeypatch.setattr(time, "monotonic", lambda: next(now) / 10)
-        assert not kill_strays("7") and 3 < len(looks) < 10
+        assert not kill_marked_processes("7") and 3 < len(looks) < 10
 
 
 async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> None:
@@ -113,7 +113,7 @@ async def test_a_start_that_is_given_up_at_any_step_leaves_nothing_running() -> 
                 environment={},
                 seconds=60,
                 output=lambda _: None,
-                end=end_enclosed,
+                end_process=end_enclosed_process,
             )
         )
         for _ in range(steps):
@@ -130,7 +130,7 @@ async def test_nobody_is_signalled_for_a_process_that_has_ended() -> None:
     assert process.stdout is not None
     other = int(await process.stdout.readline())
     await process.communicate()
-    assert not await end_enclosed(process)
+    assert not await end_enclosed_process(process)
     # Still there: whoever has its number, or that of its group, by now is no business of anyone's.
     os.kill(other, signal.SIGKILL)
 
@@ -140,7 +140,7 @@ async def test_a_process_that_nobody_has_seen_end_is_no_error(caplog: pytest.Log
     # The event loop hears of it only later.
     with suppress(ChildProcessError):
         os.waitpid(process.pid, 0)
-    assert process.returncode is None and await end_enclosed(process)
+    assert process.returncode is None and await end_enclosed_process(process)
     caplog.clear()
 
 
@@ -151,6 +151,6 @@ async def test_what_watches_and_heeds_no_signal_is_killed(monkeypatch: pytest.Mo
     process = await asyncio.create_subprocess_exec("/bin/sh", "-c", script, stdout=PIPE, start_new_session=True)
     assert process.stdout is not None
     await process.stdout.readline()
-    assert await end_enclosed(process)
+    assert await end_enclosed_process(process)
     await until(lambda: process.returncode == -signal.SIGKILL)
     await process.communicate()

@@ -86,9 +86,9 @@ async def in_sandbox(service: ProposalService, root: Path, folder: Path, script:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
     sandbox = Sandbox(Workspace(root), folder / "runs", own=(), modes=ways)
     draft = service.new_draft("s")
-    async with sandbox.open(draft.pending_files()) as run:
+    async with sandbox.open_run(draft.pending_files()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)
-        found = await run.changes()
+        found = await run.find_changes()
         assert not found.unsupported and not found.ignored_paths
         changes = [run.read_change(each.path, READ_LIMIT) for each in found.touched]
     if not changes:

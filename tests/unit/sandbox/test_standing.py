@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from app.sandbox import enclosed_process as standing_module
-from app.sandbox.cache_layers import make_layers
+from app.sandbox.cache_layers import make_cache_layers
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import CommandPermissions
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
-from app.sandbox.run_folders import KeptVersions
+from app.sandbox.run_folders import KeptFileVersions
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import new_mark, running
@@ -40,8 +40,8 @@ async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tm
         [], ["/bin/true"], folder=tmp_path, environment=environment, limits=process_limits()
     )
     await first.wait_for_end()
-    await first.end()
-    await first.drain()
+    await first.terminate()
+    await first.discard_output()
     before = open_files()
     for steps in range(12):
         program = ["/bin/sleep", new_mark()]
@@ -54,8 +54,8 @@ async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tm
         await asyncio.wait({starting})
         if not starting.cancelled():
             started = starting.result()
-            await started.end()
-            await started.drain()
+            await started.terminate()
+            await started.discard_output()
         await until(lambda: not running(program[1]))  # noqa: B023
     await until(lambda: open_files() <= before)
 
@@ -100,8 +100,8 @@ async def standing(*program: str, folder: Path, steps: list[str] | None = None) 
 
 async def told_of_end(process: PersistentProcess) -> str:
     """End it, and let go of all that it has."""
-    await process.end()
-    await process.drain()
+    await process.terminate()
+    await process.discard_output()
     return await process.wait_for_end()
 
 
@@ -119,7 +119,7 @@ async def test_without_a_wrapper_it_is_the_program(tmp_path: Path, monkeypatch: 
     process = await standing("/bin/sh", "-c", "echo $$; read line; exit 3", folder=tmp_path)
     assert int(await process.stdout.readline()) == process.pid
     with pytest.raises(ProcessLookupError, match="it has ended"):
-        await process.remount()
+        await process.remount_layer()
     process.stdin.write(b"\n")
     assert await process.wait_for_end() == "exit code 3"
     await told_of_end(process)
@@ -132,11 +132,11 @@ async def test_ended_and_silent_are_told_apart(tmp_path: Path, monkeypatch: pyte
         pytest.skip(await process.wait_for_end())
     os.kill(process.pid, signal.SIGSTOP)
     with pytest.raises(TimeoutError, match="does not answer"):
-        await process.remount()
+        await process.remount_layer()
     os.kill(process.pid, signal.SIGCONT)
     await told_of_end(process)
     with pytest.raises(ProcessLookupError, match=r"^it has ended$"):
-        await process.remount()
+        await process.remount_layer()
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -
     around = PersistentProcess(process, new_mark(), report, process_limits())
     await around.stdout.readline()
     with pytest.raises(OSError, match=error):
-        await around.remount()
+        await around.remount_layer()
     await told_of_end(around)
 
 
@@ -169,7 +169,7 @@ async def test_what_ends_while_it_stands_still_is_not_told_to_go_on(tmp_path: Pa
     if not await process.stdout.readline():
         pytest.skip(await process.wait_for_end())
     async with process.paused():
-        await process.end()
+        await process.terminate()
     await told_of_end(process)
 
 
@@ -178,9 +178,9 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path)
     await process.stdout.readline()
     held = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY)
-    await process.end()
+    await process.terminate()
     monkeypatch.setattr(standing_module, "PAUSE_SECONDS", 0.1)
-    await process.drain()
+    await process.discard_output()
     os.close(held)
     assert await process.stdout.read() == b""
 
@@ -188,8 +188,8 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
 async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
-    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, make_layers(tmp_path / "caches"))
-    kept = KeptVersions(tmp_path / "kept")
+    folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, make_cache_layers(tmp_path / "caches"))
+    kept = KeptFileVersions(tmp_path / "kept")
     may = find_outside_access(CommandPermissions(), ())
     layer = PersistentOverlay(Workspace(tmp_path / "workspace"), folders, may, {}, kept, process_limits(), {})
     layer.write_pending()

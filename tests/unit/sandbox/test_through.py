@@ -115,11 +115,11 @@ async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
-    async with sandbox.open(PENDING) as run:
+    async with sandbox.open_run(PENDING) as run:
         assert await printed(run, "find . -mindepth 1 | sort") == (
             "./d\n./d/kept\n./f\n./f/now-a-folder\n./f/now-a-folder/file\n./g\n"
         )
-        assert (await run.changes()).touched == ()
+        assert (await run.find_changes()).touched == ()
 
 
 @pytest.mark.layer
@@ -129,9 +129,9 @@ async def test_a_replaced_folder_reports_each_file_once(root: Path, tmp_path: Pa
         put(root / name)
     workspace = Workspace(root)
     sandbox = Sandbox(workspace, tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
-    async with sandbox.open({}) as run:
+    async with sandbox.open_run({}) as run:
         await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
-        found = await run.changes()
+        found = await run.find_changes()
         assert [(each.path, each.is_deleted) for each in found.touched] == [
             ("d/both", False),
             ("d/gone", True),

@@ -176,7 +176,7 @@ class Bench:
 
     async def call(self, tool_name: str, /, **arguments: object) -> ToolOutput:
         """What a model's call comes to, from raw arguments on."""
-        tool: Tool | None = self.tools.get(tool_name)
+        tool: Tool | None = self.tools.get_tool(tool_name)
         assert tool is not None
         return await tool.run(self.tools.parse_arguments(tool_name, arguments), self.context)
 

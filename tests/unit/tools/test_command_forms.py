@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base.command_forms import CommandForm, NotSimple, allowable_forms
+from app.tools.base.command_forms import CommandForm, NotSimpleCommand, allowable_forms
 
 WORDS = st.lists(st.text("ab-/.= '\"$;|*\\", min_size=1, max_size=5), min_size=1, max_size=4)
 
@@ -68,7 +68,7 @@ def test_the_widest_form_that_is_safe_comes_first_and_the_command_alone_last(com
     ],
 )
 def test_what_is_more_than_one_simple_command_has_no_form_and_is_of_none(command: str) -> None:
-    with pytest.raises(NotSimple):
+    with pytest.raises(NotSimpleCommand):
         allowable_forms(command)
     assert not CommandForm(("pytest",), open=True).matches(command)
 

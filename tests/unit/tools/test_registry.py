@@ -80,15 +80,15 @@ def test_schemas_are_the_same_bytes_in_every_process() -> None:
 
 
 def test_two_tools_of_one_name_are_a_defect() -> None:
-    tool = TOOLS.get("read_file")
+    tool = TOOLS.get_tool("read_file")
     assert tool is not None
     with pytest.raises(ValueError, match="same name"):
         ToolSet([tool, tool])
 
 
 def test_get_knows_only_its_tools() -> None:
-    assert TOOLS.get("read_file") is not None
-    assert TOOLS.get("rm") is None
+    assert TOOLS.get_tool("read_file") is not None
+    assert TOOLS.get_tool("rm") is None
     with pytest.raises(ToolError, match=r"no tool 'rm'.*read_file"):
         TOOLS.parse_arguments("rm", {})
 
@@ -152,7 +152,7 @@ def test_errors_let_the_model_fix_the_call(name: str, arguments: dict[str, Any],
 
 
 def test_labels_are_one_short_line() -> None:
-    tool = TOOLS.get("run_command")
+    tool = TOOLS.get_tool("run_command")
     assert tool is not None
     assert (
         tool.label(TOOLS.parse_arguments("run_command", {"command": "echo a\necho b"})) == "run_command echo a echo b"

@@ -364,7 +364,7 @@ def test_the_byte_scan_misses_no_match(lines: list[str], pattern: str, ignore_ca
     expected = [(at, found.start(), line) for at, line in enumerate(document.line_texts) if (found := search(line))]
     matcher = LiteralMatcher(pattern, ignore_case)
     assert matcher.find_hits([document]) == [expected]
-    assert matcher.may_match(document.data) or not expected
+    assert matcher.can_match(document.data) or not expected
 
 
 def test_a_stopped_matcher_refuses_later_searches() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.tools.base.command_forms import NotSimple, ShellWord, parse_simple_command
+from app.tools.base.command_forms import NotSimpleCommand, ShellWord, parse_simple_command
 
 SHELLS = [shell for shell in ("bash", "dash", "sh") if shutil.which(shell)]
 TOKENS = st.sampled_from(
@@ -81,7 +81,7 @@ def passed_on(shell: str, text: str, folder: str) -> list[str]:
 def test_what_is_read_is_what_a_shell_passes_on(text: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         words = parse_simple_command(text)
-    except NotSimple:
+    except NotSimpleCommand:
         return
     if not all(word.literal for word in words):
         return
@@ -111,5 +111,5 @@ def test_quotes_are_taken_off_and_patterns_are_marked() -> None:
     ],
 )
 def test_what_could_do_more_is_not_read(text: str) -> None:
-    with pytest.raises(NotSimple):
+    with pytest.raises(NotSimpleCommand):
         parse_simple_command(text)

@@ -107,15 +107,15 @@ class SwappingMatcher(LiteralMatcher):
 
     def __init__(self, root: Path) -> None:
         super().__init__("needle", False)
-        look, self._looked = self.may_match, 0
+        look, self._looked = self.can_match, 0
 
-        def may_match(content: bytes) -> bool:
+        def can_match(content: bytes) -> bool:
             if not (root / "b").is_symlink() and self._looked == 2:
                 swap_file_for_link_out(root)
             self._looked += 1
             return look(content)
 
-        self.may_match = may_match
+        self.can_match = can_match
 
 
 @pytest.mark.parametrize("depth", [1, 44])
