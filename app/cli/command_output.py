@@ -103,8 +103,8 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
     """Raise CommandError if `--workspace` names no folder.
 
     Args:
-        refuse_broad: Refuse a folder that holds more than a project, such as the home folder, unless the user names it;
-            then print a warning: a model can read all of it.
+        refuse_broad: Refuse a folder that holds more than a project, such as the home folder, unless the user names
+            it; then print a warning: a model can read all of it.
     """
     if not Path(workspace).is_dir():
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)

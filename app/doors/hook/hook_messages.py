@@ -183,7 +183,8 @@ def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> Ho
     """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
-        f"which has no {tool}; {title} writes with a tool of that name. Ask the user to run `signoff doors install {name}`."
+        f"which has no {tool}; {title} writes with a tool of that name. "
+        f"Ask the user to run `signoff doors install {name}`."
     )
     return HookAnswer("deny", words)
 
