@@ -31,7 +31,7 @@ from app.ui.themes.first_theme import STANDARD_THEME, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
-from widgets.common.workbench_bars import ReadingGrew
+from widgets.common.workbench_bars import SeenLinesSaved
 
 if TYPE_CHECKING:
     from app.agent.session import Session
@@ -212,15 +212,15 @@ class SignoffApp(TerminalApp):
             case ProposalsChanged():
                 self.run_background(self._inbox.wrap_with_pause(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
-                self.workbench.chat.apply(update)
+                self.workbench.chat.apply_update(update)
                 self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
             case ConfirmationResolved(key=key):
-                self.workbench.chat.apply(update)
+                self.workbench.chat.apply_update(update)
                 self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
             case SessionFailed(message=message):
                 self.notify_user(message, problem=True)
             case _:
-                self.workbench.chat.apply(update)
+                self.workbench.chat.apply_update(update)
                 if starts_turn(update):
                     self.workbench.release_review_width()
                     self._expect_turn()
@@ -259,7 +259,7 @@ class SignoffApp(TerminalApp):
         if self.workbench.session_status.asks:
             self.update_status_bar()
 
-    @on(ReadingGrew)
+    @on(SeenLinesSaved)
     def update_status_bar(self) -> None:
         """Bring the status bar up to date."""
         from app.ui.status import make_status_values

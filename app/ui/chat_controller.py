@@ -94,23 +94,23 @@ class ChatController:
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
         open_session, chat = self.session.open_session, self.workbench.chat
-        self._left_behind = chat.composer.dump_draft if open_session.session is not None else ""
+        self._left_behind = chat.composer.stored_draft if open_session.session is not None else ""
         self._written_in, self._written_on = "", False
         session = await open_session.open(record)
         # What the one before said last does not belong into this one.
         await self._host.wait_until_shown()
-        chat.open_log(session.log.events)
+        chat.show_session(session.log.events)
         history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
         draft = await open_session.drafts.load(session.id, fresh=record is None)
-        if not self._written_on and chat.composer.dump_draft == self._left_behind:
-            chat.composer.restore(draft)
+        if not self._written_on and chat.composer.stored_draft == self._left_behind:
+            chat.composer.restore_draft(draft)
         elif draft:
             # The user has written meanwhile, which is never taken away, nor mixed with what stood there before.
             history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
         self._written_in = session.id
-        open_session.drafts.save(session.id, chat.composer.dump_draft)
-        chat.composer.set_queue(session.queue)
+        open_session.drafts.save(session.id, chat.composer.stored_draft)
+        chat.composer.set_queued_messages(session.queue)
         self.restore_to_composer(session.take_back_queue())
         if session.is_follower:
             self._app_context.notify(_MODEL_FOLLOWS_HINT)
@@ -245,7 +245,7 @@ class ChatController:
         """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
-            open_session, draft = self.session.open_session, self._composer.dump_draft
+            open_session, draft = self.session.open_session, self._composer.stored_draft
             self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:

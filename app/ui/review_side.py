@@ -13,7 +13,7 @@ from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import DecisionMessage, ReviewActions
 from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
 from widgets.common.containers import Column
-from widgets.common.workbench_bars import ReadingGrew
+from widgets.common.workbench_bars import SeenLinesSaved
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -60,13 +60,13 @@ class ReviewSide(Column):
         self._reading = reading
         self._work = run_work
         self._jobs: dict[type[Message], ReviewJob] = {
-            review_messages.VersionsWanted: ReviewJob(actions.load_version_diffs, "versions"),
+            review_messages.VersionDiffsWanted: ReviewJob(actions.load_version_diffs, "versions"),
             review_messages.FollowUpsWanted: ReviewJob(actions.load_follow_ups, "answers"),
             review_messages.ThreadsWanted: ReviewJob(side_questions.load_threads, "threads"),
             review_messages.Edit: ReviewJob(actions.edit_file, "edit"),
             review_messages.Undo: ReviewJob(actions.handle_decision, exclusive=False),
             review_messages.Redo: ReviewJob(actions.handle_decision, exclusive=False),
-            review_messages.TakeLines: ReviewJob(actions.toggle_lines, "lines", exclusive=False),
+            review_messages.ToggleLines: ReviewJob(actions.toggle_lines, "lines", exclusive=False),
             review_messages.SideQuestionAsked: ReviewJob(side_questions.ask, "aside", exclusive=False),
         }
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
@@ -110,17 +110,17 @@ class ReviewSide(Column):
 
         async def save() -> None:
             if await self._reading.save_soon():
-                self.post_message(ReadingGrew())
+                self.post_message(SeenLinesSaved())
 
         self._work(save, group="reading")
 
-    @on(review_messages.VersionsWanted)
+    @on(review_messages.VersionDiffsWanted)
     @on(review_messages.FollowUpsWanted)
     @on(review_messages.ThreadsWanted)
     @on(review_messages.Edit)
     @on(review_messages.Undo)
     @on(review_messages.Redo)
-    @on(review_messages.TakeLines)
+    @on(review_messages.ToggleLines)
     @on(review_messages.SideQuestionAsked)
     def start_job(self, event: Message) -> None:
         """Carry out a request of the review."""
@@ -151,8 +151,8 @@ class ReviewSide(Column):
         self._decisions.after_decision.on_decision()
         self._work(partial(self._decisions.handle_decision, event))
 
-    @on(review_messages.Confirmed)
-    def answer_confirmation(self, event: review_messages.Confirmed) -> None:
+    @on(review_messages.ConfirmationAnswered)
+    def answer_confirmation(self, event: review_messages.ConfirmationAnswered) -> None:
         """The answer to a tool that asked."""
         self._decisions.answer_confirmation(event)
 

@@ -163,9 +163,9 @@ def import_review_side() -> None:
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
     import app.ui.review_side  # noqa: F401
-    from widgets.diff.syntax_tokens import preload
+    from widgets.diff.syntax_tokens import preload_lexers
 
-    preload()
+    preload_lexers()
 
 
 class OpenedWorkspace(NamedTuple):
@@ -378,9 +378,9 @@ def read_session_end(opened: OpenedWorkspace) -> "Sequence[Event]":
     """The end of the session: to read the whole log takes longer."""
     end = opened.last_turns()
     if end:
-        from widgets.chat.markdown.markdown_document import preload
+        from widgets.chat.markdown.markdown_document import preload_parsers
 
-        preload()
+        preload_parsers()
     return end
 
 

@@ -223,7 +223,7 @@ class Workbench(Screen[None]):
         side.styles.height = column.size.height - self.composer.outer_size.height
         await self._prepare(side, "#front-chat", settings, column.size.width)
         if end:
-            side.pane.open_log(end)
+            side.pane.show_session(end)
         column.attach_pane(side.pane)
         await self._laid_out(side.pane, side.pane.transcript)
         self._chat_side = side
@@ -310,7 +310,7 @@ class Workbench(Screen[None]):
     @property
     def is_in_review(self) -> bool:
         """Whether keys go to the review."""
-        return self._review_side is not None and self.review.in_focus
+        return self._review_side is not None and self.review.has_review_focus
 
     @property
     def is_in_composer(self) -> bool:
@@ -461,11 +461,11 @@ class Workbench(Screen[None]):
         """The review wants more of the width, or less."""
         self.sides.grow_review(event.steps)
 
-    def on_chat_pane_turn_over(self) -> None:
+    def on_chat_pane_turn_finished(self) -> None:
         """Mark the chat's tab as unread if it is not shown."""
         self.tabs.mark_unread()
 
-    @on(Composer.NothingEntered)
+    @on(Composer.EmptySubmitted)
     def go_to_next_waiting(self) -> None:
         """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
         if not self.awaits_review or self._review_side is None or self.chat.has_question:

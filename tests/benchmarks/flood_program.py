@@ -171,7 +171,7 @@ class RenderOnce(Chat):
     def action_show(self) -> None:
         """Show all of it at once."""
         self._shown += 1
-        self.pane.open_log([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
+        self.pane.show_session([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
 
 
 class Stream(Chat):
@@ -191,18 +191,20 @@ class Stream(Chat):
     async def _write(self) -> None:
         tokens = int(self._rate * self._seconds)
         text = markdown(tokens * LONG_TOKEN // CHARACTERS_PER_TOKEN + 1)
-        self.pane.apply(PhaseChanged(Phase.REQUESTING))
+        self.pane.apply_update(PhaseChanged(Phase.REQUESTING))
         await asyncio.sleep(FIRST_TOKEN)
-        self.pane.apply(PhaseChanged(Phase.STREAMING))
+        self.pane.apply_update(PhaseChanged(Phase.STREAMING))
         begun, sent = time.monotonic(), 0
         # All of it, on a busy machine too: what it writes does not depend on the time.
         while sent < tokens:
             due = min(int((time.monotonic() - begun) * self._rate) + 1, tokens)
             for number in range(sent, due):
-                self.pane.apply(TextStreamed(text[number * LONG_TOKEN : (number + 1) * LONG_TOKEN]))
+                self.pane.apply_update(TextStreamed(text[number * LONG_TOKEN : (number + 1) * LONG_TOKEN]))
             sent = due
             await asyncio.sleep(max(1 / 200, 1 / self._rate))
-        self.pane.apply(EventRecorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n")))
+        self.pane.apply_update(
+            EventRecorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n"))
+        )
 
 
 if __name__ == "__main__":

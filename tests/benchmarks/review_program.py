@@ -42,7 +42,7 @@ class ReviewProgram(App[None]):
         """Show the change."""
         if self.kind == "view":
             view = self.query_one(DiffPane).view
-            view.show(proposal("P1", self.diffs), self.diffs)
+            view.show_change(proposal("P1", self.diffs), self.diffs)
         self.shown.focus()
 
     @property

@@ -163,39 +163,39 @@ async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
 
 async def render_once(app: ChatApp, pilot: Pilot[None], text: str) -> float:
     """CPU seconds until the finished text is on screen."""
-    app.pane.open_log([])
+    app.pane.show_session([])
     await pilot.pause()
     start = time.process_time()
-    app.pane.open_log([AssistantMessage(id=1, text=text)])
+    app.pane.show_session([AssistantMessage(id=1, text=text)])
     await shown(app, pilot)
     return time.process_time() - start
 
 
 async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
     """CPU seconds until the text is on screen that came in token by token, as fast as it can be produced."""
-    app.pane.open_log([])
+    app.pane.show_session([])
     await pilot.pause()
     start = time.process_time()
-    app.pane.apply(PhaseChanged(Phase.STREAMING))
+    app.pane.apply_update(PhaseChanged(Phase.STREAMING))
     for position in range(0, len(text), CHARACTERS_PER_TOKEN):
-        app.pane.apply(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
+        app.pane.apply_update(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
         if position % (16 * CHARACTERS_PER_TOKEN) == 0:
             await asyncio.sleep(0)
-    app.pane.apply(EventRecorded(AssistantMessage(id=1, text=text)))
-    app.pane.apply(PhaseChanged(Phase.IDLE))
+    app.pane.apply_update(EventRecorded(AssistantMessage(id=1, text=text)))
+    app.pane.apply_update(PhaseChanged(Phase.IDLE))
     await shown(app, pilot)
     return time.process_time() - start
 
 
 async def stream(app: ChatApp, text: str) -> None:
     """Let a text come in at `RATE`."""
-    app.pane.apply(PhaseChanged(Phase.STREAMING))
+    app.pane.apply_update(PhaseChanged(Phase.STREAMING))
     begun, sent = time.monotonic(), 0
     while sent * CHARACTERS_PER_TOKEN < len(text):
         due = int((time.monotonic() - begun) * RATE) + 1
         for number in range(sent, due):
             position = number * CHARACTERS_PER_TOKEN
-            app.pane.apply(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
+            app.pane.apply_update(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
         sent = due
         await asyncio.sleep(1 / 200)
 
@@ -250,7 +250,7 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
     async with app.run_test(size=SCREEN) as pilot:
         await pilot.pause()
         await render_once(app, pilot, answer(1000))
-        app.pane.open_log(app.log_to_open)
+        app.pane.show_session(app.log_to_open)
         await pilot.pause()
         settle_memory()
         for number in range(REPEATS):
@@ -258,7 +258,7 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
             async with app.keys.typing():
                 text = answer(RATE * 3 // 2)
                 await stream(app, text)
-                app.pane.apply(EventRecorded(AssistantMessage(id=100_000 + number, text=text)))
+                app.pane.apply_update(EventRecorded(AssistantMessage(id=100_000 + number, text=text)))
                 await shown(app, pilot)
             runs.append(app.keys.answered)
     hold_keys(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
@@ -270,12 +270,12 @@ async def test_calls_of_one_response_cost_the_same_however_many_they_are() -> No
 
     async def show(count: int) -> float:
         calls = tuple(call(f"c{number}", "write_file", path=f"file{number}.py") for number in range(count))
-        app.pane.open_log([])
+        app.pane.show_session([])
         await pilot.pause()
         start = time.process_time()
         for number in range(count):
-            app.pane.apply(CallStreamed(number, "write_file", 100))
-        app.pane.apply(EventRecorded(AssistantMessage(id=1, calls=calls)))
+            app.pane.apply_update(CallStreamed(number, "write_file", 100))
+        app.pane.apply_update(EventRecorded(AssistantMessage(id=1, calls=calls)))
         while app.pane.is_flushing:
             await asyncio.sleep(0.005)
         await pilot.pause()
@@ -321,15 +321,15 @@ async def test_opening_a_long_session_at_most_doubles_the_cold_start() -> None:
     log += [staged(100_000 + number, f"Q{number}") for number in range(100)]
     app = ChatApp()
     async with app.run_test(size=SCREEN) as pilot:
-        app.pane.open_log(conversation(20))
+        app.pane.show_session(conversation(20))
         await pilot.pause()
         settle_memory()
         opened: list[float] = []
         for _ in range(REPEATS):
-            app.pane.open_log([])
+            app.pane.show_session([])
             await pilot.pause()
             start = time.process_time()
-            app.pane.open_log(log)
+            app.pane.show_session(log)
             while app.pane.is_flushing:
                 await asyncio.sleep(0.005)
             await pilot.pause()
@@ -370,7 +370,7 @@ async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_sessi
     async with app.run_test(size=(120, 40)) as pilot:
         for _ in range(REPEATS):
             for name, log in sessions.items():
-                app.pane.open_log(log)
+                app.pane.show_session(log)
                 while app.pane.is_flushing:
                     await asyncio.sleep(0.005)
                 for move in range(6):

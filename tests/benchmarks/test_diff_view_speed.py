@@ -178,7 +178,7 @@ def view_of(diffs: Sequence[FileDiff], *, wrap: bool = False) -> Callable[[], Dr
     def make() -> DrawnView:
         widget = DrawnView()
         widget.set_wrap(wrap)
-        widget.show(value, diffs)
+        widget.show_change(value, diffs)
         return widget
 
     return make

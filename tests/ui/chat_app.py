@@ -46,7 +46,7 @@ class ChatApp(App[None]):
     def on_mount(self) -> None:
         self.pane.focus_composer()
         if self.log_to_open:
-            self.pane.open_log(self.log_to_open)
+            self.pane.show_session(self.log_to_open)
 
     @on(Transcript.ProposalOpened)
     @on(ChatPane.QuestionAnswered)

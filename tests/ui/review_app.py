@@ -18,7 +18,7 @@ from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.review.review import Review
-from widgets.review.review_messages import DiffsWanted, TakeLines, VersionsWanted
+from widgets.review.review_messages import DiffsWanted, ToggleLines, VersionDiffsWanted
 
 BIG = (120, 60)
 """A screen on which every sample fits."""
@@ -51,7 +51,7 @@ class ReviewApp(App[None]):
         self.clock = Clock()
         self.review = Review(clock=self.clock)
         self.posted: list[Message] = []
-        self.wishes: list[TakeLines] = []
+        self.wishes: list[ToggleLines] = []
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
         self.first_confirmation: Confirmation | None = None
@@ -84,7 +84,7 @@ class ReviewApp(App[None]):
         """Whether what a key would decide is on the screen as it is now."""
         now, readiness = time.monotonic(), self.review.readiness
         return readiness.picture.was_on_screen_at(now) and (
-            readiness.sight.was_on_screen_at(now) or not self.review.in_focus
+            readiness.sight.was_on_screen_at(now) or not self.review.has_review_focus
         )
 
     def tell(self) -> None:
@@ -106,10 +106,10 @@ class ReviewApp(App[None]):
         ]
         self.review.set_diffs(message.proposal_id, diffs)
 
-    def on_versions_wanted(self, message: VersionsWanted) -> None:
-        self.review.set_versions(message.proposal_id, self.versions[message.proposal_id])
+    def on_version_diffs_wanted(self, message: VersionDiffsWanted) -> None:
+        self.review.set_version_diffs(message.proposal_id, self.versions[message.proposal_id])
 
-    def on_take_lines(self, message: TakeLines) -> None:
+    def on_toggle_lines(self, message: ToggleLines) -> None:
         self.wishes.append(message)
 
     def on_event_recorded(self, message: Message) -> None:

@@ -107,7 +107,7 @@ async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireSer
         heard.set()
         await run.see("I see.")
         await run.settled()
-        assert run.app.workbench.review.in_focus
+        assert run.app.workbench.review.has_review_focus
 
 
 async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
@@ -128,7 +128,7 @@ async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: W
         assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
         await run.app.show_proposals()
         await run.painted()
-        assert review.in_focus
+        assert review.has_review_focus
         await run.app.show_proposals()
         await run.until(lambda: run.app.workbench.composer.draft == "Say Ahoy", "the words in the composer")
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
@@ -280,7 +280,7 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
             await run.until(lambda shown=proposal: review.state.current == shown and run.can_decide(), proposal)  # type: ignore[misc]
             await run.pilot.press(key)
             await run.until(lambda number=number: not run.proposals[number].state.is_pending)  # type: ignore[misc]
-            await run.until(lambda waits=waits: run.app.workbench.review.in_focus is waits)  # type: ignore[misc]
+            await run.until(lambda waits=waits: run.app.workbench.review.has_review_focus is waits)  # type: ignore[misc]
         await run.until(lambda: in_composer(run), "the way back")
 
 

@@ -40,7 +40,7 @@ def nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def footer(run: Running) -> str:
-    return " ".join(hint.words for hint, _, _ in run.app.workbench.query_one(KeyBar).hints)
+    return " ".join(hint.label for hint, _, _ in run.app.workbench.query_one(KeyBar).hints)
 
 
 async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:

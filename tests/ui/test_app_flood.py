@@ -63,7 +63,7 @@ async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeyp
         run.app.workbench.set_focus(slow)
         run.app.post_message(events.Key("w", "w"))
         await run.until(lambda: run.app.input.is_handling)
-        run.app.workbench.chat.apply(TextStreamed("poured"))
+        run.app.workbench.chat.apply_update(TextStreamed("poured"))
         await run.see("poured")
     assert slow.shown
     assert "poured" not in slow.shown

@@ -29,7 +29,13 @@ from app.review.verdicts import (
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
-from widgets.review.key_availability import DECIDING_ACTIONS, GRACE_SECONDS, GracePeriod, is_offered, title_now
+from widgets.review.key_availability import (
+    DECIDING_ACTIONS,
+    GRACE_SECONDS,
+    GracePeriod,
+    current_key_title,
+    is_available,
+)
 from widgets.review.review_wording import check_lines, confirmation_row, current_item_lines, proposal_row
 from widgets.review.review_writing import sent_notes
 
@@ -345,7 +351,7 @@ def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
     for shown, offered in ((value, False), (denied, True)):
         state = ReviewState(waiting=[shown], current=shown.id)
         assert (state.undo_target is shown) is offered
-        assert is_offered("undo", state, None) is offered
+        assert is_available("undo", state, None) is offered
 
 
 def test_the_shown_permission_stays_when_proposals_arrive() -> None:
@@ -371,17 +377,17 @@ def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -
     other, command = Confirmation(kind, "May I?", "make", "."), Confirmation("command", "May I?", "make", ".")
     for asked, offered in ((other, False), (command, True)):
         state.permissions.asked["c1"] = asked
-        assert (state.form is not None) is is_offered("allow_project", state, None) is offered
+        assert (state.form is not None) is is_available("allow_project", state, None) is offered
 
 
 def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
-    assert title_now("deny", ReviewState(), None, comparing=False) == ""
+    assert current_key_title("deny", ReviewState(), None, comparing=False) == ""
 
 
 def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
     state, question = ReviewState(), Confirm("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update_proposals([one("P1"), one("P2")])
-    titles = {action: title_now(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
+    titles = {action: current_key_title(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
     assert {action: title for action, title in titles.items() if title} == {
         "approve": "Yes",
         "approve_all": "All of them",

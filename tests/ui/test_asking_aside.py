@@ -304,7 +304,7 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
                 app.review.asking.handle_update(told)
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert view.cursor.number == row and top <= view.rows.line_of(row) < top + room, told
+            assert view.cursor.number == row and top <= view.layout_rows.first_line_of(row) < top + room, told
 
 
 async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, server: WireServer) -> None:
@@ -330,10 +330,12 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
         assert files.size.height <= view.size.height
         await run.pilot.press("q")
         for key in ("f3", "q", "f3"):
-            view.cursor.place_at(view.rows.part_at(view.scroll_offset.y + view.size.height - 1).number)
+            view.cursor.move_without_scrolling(
+                view.layout_rows.part_at(view.scroll_offset.y + view.size.height - 1).number
+            )
             await run.pilot.press(key)
             await run.painted()
-            top = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+            top = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
             assert 0 <= top < view.size.height, key
             assert files.size.height <= view.size.height
 
@@ -354,8 +356,8 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
         assert "You asked about the file: all of it? (Enter shows the answer)" in text
         assert "You asked about a hunk as it was: why why" in text and text.count("why") < 60
         assert "You asked: and this? (q shows the answer)" in text and "elsewhere?" not in text
-        rows = app.review.view.rows
-        marks = [number for number in range(rows.rows) if isinstance(rows.row_at(number), CommentRow)]
+        rows = app.review.view.layout_rows
+        marks = [number for number in range(rows.row_count) if isinstance(rows.row_at(number), CommentRow)]
         for number, topic in zip(marks, ("P1 in a.py", "hunk 3 of P1 in a.py", "hunk 1 of P1 in a.py"), strict=True):
             app.review.view.cursor.move_to(number)
             await pilot.press("enter")

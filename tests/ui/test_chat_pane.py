@@ -46,7 +46,7 @@ from widgets.chat.chat_bars import QuestionBar, StatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
-from widgets.chat.entries.entry_base import PutEntry
+from widgets.chat.entries.entry_base import EntryPut
 from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.markdown import markdown_blocks
 
@@ -71,12 +71,12 @@ async def shows(app: ChatApp, text: str) -> None:
 async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         text = "# Title\n\n- one\n- two\n\nThe **end**."
-        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         for character in text:
-            app.pane.apply(TextStreamed(character))
+            app.pane.apply_update(TextStreamed(character))
         await shows(app, "The end.")
         streamed = app.shown()
-        app.pane.apply(EventRecorded(AssistantMessage(id=1, text=text)))
+        app.pane.apply_update(EventRecorded(AssistantMessage(id=1, text=text)))
         await pilot.pause()
         assert app.shown() == streamed
         other = ChatApp([AssistantMessage(id=1, text=text)])
@@ -88,13 +88,13 @@ async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> Non
 async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown() -> None:
     app = ChatApp()
     async with app.run_test(size=SIZE):
-        app.pane.apply(ReasoningStreamed("First thought.\nSecond thought."))
+        app.pane.apply_update(ReasoningStreamed("First thought.\nSecond thought."))
         await shows(app, "Thinking  Second thought.")
-        app.pane.apply(TextStreamed("Half an answ"))
+        app.pane.apply_update(TextStreamed("Half an answ"))
         await shows(app, "Thought  First thought.")
-        app.pane.apply(StreamDiscarded("the stream broke"))
+        app.pane.apply_update(StreamDiscarded("the stream broke"))
         await shows(app, "Discarded")
-        app.pane.apply(CallStreamed(0, "edit_file", 1234))
+        app.pane.apply_update(CallStreamed(0, "edit_file", 1234))
         await shows(app, "… Edit · 1,234 characters")
 
 
@@ -119,7 +119,7 @@ async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, .
 async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         await pilot.press("down")
-        app.pane.apply(EventRecorded(Notice(id=3, text="for the user")))
+        app.pane.apply_update(EventRecorded(Notice(id=3, text="for the user")))
         await pilot.press("enter")
         await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
@@ -147,7 +147,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
     app.action_heard = lambda: heard.append("escape")  # type: ignore[attr-defined]
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         await pilot.pause()
         line = app.query_one(StatusLine)
         await pilot.click(line, offset=(2, 0))
@@ -161,7 +161,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
 async def test_where_there_is_no_room_for_both_the_way_out_stays_whole() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(StatusLine)
-        app.pane.apply(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
+        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
         await pilot.pause()
         said = line.render().plain
         assert said.endswith("… Esc interrupts")
@@ -171,7 +171,7 @@ async def test_where_there_is_no_room_for_both_the_way_out_stays_whole() -> None
 async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
     async with chatting(conversation(1), size=SIZE) as (app, _pilot):
         line = app.query_one(StatusLine)
-        app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
+        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
         line.show_permissions(1)
         assert "Needs your permission" in line.render().plain
         assert "Running" not in line.render().plain
@@ -211,7 +211,7 @@ async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> 
 async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         assert "1–3" in str(app.pane.composer.editor.placeholder)
-        app.pane.apply(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
+        app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
         await pilot.pause()
         assert not app.pane.question_bar.display
         await pilot.press("2", "enter")
@@ -222,7 +222,7 @@ async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
 
 async def test_opening_another_session_forgets_the_question() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
-        app.pane.open_log([UserMessage(id=1, text="other")])
+        app.pane.show_session([UserMessage(id=1, text="other")])
         await pilot.pause()
         assert not app.pane.question_bar.display
         assert [row for row in app.shown() if row] == ["▌ other"]
@@ -245,16 +245,16 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
     app, log = ChatApp(), long_log(400)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app.pane.open_log(log)
+        app.pane.show_session(log)
         assert 0 < len(app.pane.transcript.entries) < 300, "only the end"
         assert any("answer 399" in row for row in app.shown())
         # What is said meanwhile comes after the log, and once.
-        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
-        app.pane.apply(TextStreamed("an answer"))
+        app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
+        app.pane.apply_update(TextStreamed("an answer"))
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
         assert app.pane.transcript.entries[:-2] == [
-            change.entry for change in EntryBuilder().changes_of_log(log) if isinstance(change, PutEntry)
+            change.entry for change in EntryBuilder().changes_of_log(log) if isinstance(change, EntryPut)
         ]
         app.pane.transcript.focus()
         await pilot.press("home")
@@ -277,7 +277,7 @@ def long_turn(steps: int) -> list[Event]:
 @pytest.mark.parametrize("log", [long_log(400), long_turn(400)], ids=["many turns", "one long turn"])
 async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_session_comes(log: list[Event]) -> None:
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.open_log(log[-200:])
+        app.pane.show_session(log[-200:])
         transcript = app.pane.transcript
         transcript.focus()
         await pilot.press("pageup")
@@ -285,8 +285,8 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         looked_at, lit = app.shown(), transcript.cursor_entry
         transcript.screen.selections = {transcript: Selection(Offset(0, transcript.scroll_offset.y), None)}
         copied = transcript.get_selection(transcript.screen.selections[transcript])
-        app.pane.open_log(log)
-        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
+        app.pane.show_session(log)
+        app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
         await filled(app, pilot)
         assert len(transcript.entries) > 400
         assert app.shown() == looked_at
@@ -308,16 +308,16 @@ async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_
     log = long_turn(14)
     async with chatting(log, size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
-        app.pane.apply(EventRecorded(ToolStarted(id=1000, call="c0.0")))
+        app.pane.apply_update(EventRecorded(ToolStarted(id=1000, call="c0.0")))
         transcript.focus()
         await pilot.press("pageup")
         await pilot.pause()
         looked_at = app.shown()
-        app.pane.apply(CommandOutput("c0.0", "one\ntwo\nthree\n"))
+        app.pane.apply_update(CommandOutput("c0.0", "one\ntwo\nthree\n"))
         await filled(app, pilot)
         assert app.shown() == looked_at
-        app.pane.apply(CommandOutput("c0.0", "four\n"))
-        app.pane.apply(EventRecorded(UserMessage(id=1001, text="one more")))
+        app.pane.apply_update(CommandOutput("c0.0", "four\n"))
+        app.pane.apply_update(EventRecorded(UserMessage(id=1001, text="one more")))
         await filled(app, pilot)
         assert app.shown() == looked_at
         await pilot.press("home")
@@ -330,7 +330,7 @@ async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() ->
     log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app.pane.open_log(log)
+        app.pane.show_session(log)
         transcript = app.pane.transcript
         transcript.move_cursor(len(transcript.entries) - 1)
         transcript.action_open()
@@ -342,17 +342,17 @@ async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() ->
 
 async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes() -> None:
     async with chatting(size=SIZE) as (app, _pilot):
-        app.pane.open_log(long_log(400))
-        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
+        app.pane.show_session(long_log(400))
+        app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
         assert len(app.pane.transcript.entries) < 300, "the rest has not come yet"
         assert "▌ one more" in app.shown()
 
 
 async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() -> None:
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.open_log(long_log(400))
-        app.pane.apply(EventRecorded(UserMessage(id=10_000, text="one more")))
-        app.pane.open_log([UserMessage(id=1, text="other")])
+        app.pane.show_session(long_log(400))
+        app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
+        app.pane.show_session([UserMessage(id=1, text="other")])
         await filled(app, pilot)
         assert [row for row in app.shown() if row] == ["▌ other"]
 
@@ -371,7 +371,7 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         asyncio.get_running_loop().set_default_executor(AtOnce())
-        app.pane.open_log(log)
+        app.pane.show_session(log)
         await app.pane.show_event(log, log[1].id)
         assert app.pane.is_flushing and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
         await filled(app, pilot)
@@ -385,10 +385,10 @@ async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         asyncio.get_running_loop().set_default_executor(AtOnce())
-        app.pane.open_log(log)
+        app.pane.show_session(log)
         await app.pane.show_event(log, log[1].id)
-        app.pane.open_log([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
-        app.pane.open_log(long_log(400))
+        app.pane.show_session([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
+        app.pane.show_session(long_log(400))
         await shows(app, "answer 399")
         await until(lambda: not app.pane.is_flushing, "the end of the text")
         assert app.pane.transcript.cursor_entry is None
@@ -397,7 +397,7 @@ async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_
 async def opened_three_times() -> None:
     async with chatting(size=SIZE) as (app, _pilot):
         for length in (400, 401, 402):
-            app.pane.open_log(long_log(length))
+            app.pane.show_session(long_log(length))
         await until(lambda: not app.pane.is_flushing, "the whole session")
 
 
@@ -436,7 +436,7 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
     app = ChatApp()
     app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
-        app.pane.apply(PhaseChanged(phase, detail, until))
+        app.pane.apply_update(PhaseChanged(phase, detail, until))
         app.pane.status_line.add_characters(400)
         clock.now += 4.0
         await pilot.pause()
@@ -445,7 +445,7 @@ async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: s
         assert "4.0 s" in shown
         assert shown.endswith("Esc interrupts")
         assert app.pane.status_line.is_ticking
-        app.pane.apply(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(Phase.IDLE))
         assert app.pane.status_line.render().plain.strip() == ""
         assert not app.pane.status_line.is_ticking
 
@@ -464,10 +464,10 @@ async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
     app = ChatApp()
     app.pane.status_line = line = Counted()
     async with app.run_test(size=SIZE):
-        app.pane.apply(PhaseChanged(Phase.RUNNING, "write_file"))
+        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "write_file"))
         before = line.asked
         for number in range(200):
-            app.pane.apply(PhaseChanged(Phase.RUNNING, f"tool_{number}"))
+            app.pane.apply_update(PhaseChanged(Phase.RUNNING, f"tool_{number}"))
         assert line.asked == before
         await until(lambda: line.asked > before, "a tick")
         assert "tool_199" in line.render().plain
@@ -478,7 +478,7 @@ async def test_the_time_shown_is_not_the_users() -> None:
     app = ChatApp()
     app.pane.status_line = line = StatusLine(clock)
     async with app.run_test(size=SIZE):
-        app.pane.apply(PhaseChanged(Phase.RUNNING, "run_command"))
+        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
         clock.now += 2.0
         line.show_permissions(1)
         clock.now += 600.0
@@ -504,9 +504,9 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         app.pane.transcript.focus()
         await pilot.press("home")
         await pilot.pause()
-        app.pane.apply(PhaseChanged(Phase.STREAMING))
-        app.pane.apply(EventRecorded(end))
-        app.pane.apply(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(EventRecorded(end))
+        app.pane.apply_update(PhaseChanged(Phase.IDLE))
         await pilot.pause()
         said = app.pane.status_line.render().plain
         assert all(part in said for part in words)
@@ -514,14 +514,14 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         await pilot.press("end")
         await pilot.pause()
         assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
-        app.pane.apply(PhaseChanged(Phase.REQUESTING))
+        app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
         assert "Waiting" in app.pane.status_line.render().plain
 
 
 async def test_failures_outside_of_the_log_are_told() -> None:
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.apply(SessionFailed("The disk is full."))
-        app.pane.apply(SessionFailed("It still is."))
+        app.pane.apply_update(SessionFailed("The disk is full."))
+        app.pane.apply_update(SessionFailed("It still is."))
         await pilot.pause()
         assert [row for row in app.shown() if row] == ["! The disk is full.", "! It still is."]
 
@@ -529,10 +529,10 @@ async def test_failures_outside_of_the_log_are_told() -> None:
 async def test_nothing_ticks_when_nothing_moves() -> None:
     app = ChatApp(conversation(20))
     async with app.run_test(size=SIZE):
-        app.pane.apply(PhaseChanged(Phase.STREAMING))
-        app.pane.apply(TextStreamed("text"))
-        app.pane.apply(EventRecorded(AssistantMessage(id=9999, text="text")))
-        app.pane.apply(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(TextStreamed("text"))
+        app.pane.apply_update(EventRecorded(AssistantMessage(id=9999, text="text")))
+        app.pane.apply_update(PhaseChanged(Phase.IDLE))
         await shows(app, "text")
         await until(lambda: not app.pane.is_flushing, "the end of the text")
         assert not app.pane.status_line.is_ticking
@@ -541,20 +541,20 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
 
 async def test_the_queue_comes_with_updates() -> None:
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.apply(QueueChanged(("next",)))
+        app.pane.apply_update(QueueChanged(("next",)))
         await pilot.pause()
         assert "next" in str(app.query_one(QueuedMessages).render())
 
 
 async def test_typing_goes_on_while_text_floods_in() -> None:
     async with chatting(conversation(200), size=SIZE) as (app, pilot):
-        app.pane.apply(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(500))
         for start in range(0, len(text), 40):
-            app.pane.apply(TextStreamed(text[start : start + 40]))
+            app.pane.apply_update(TextStreamed(text[start : start + 40]))
             if start % 4000 == 0:
                 await pilot.press("x")
-        app.pane.apply(EventRecorded(AssistantMessage(id=99999, text=text)))
+        app.pane.apply_update(EventRecorded(AssistantMessage(id=99999, text=text)))
         await shows(app, "Part 499")
         assert app.pane.composer.draft == "x" * (len(text) // 4000 + 1)
 
@@ -571,8 +571,8 @@ async def test_visible_calls_of_a_thousand_are_laid_out_first(
     monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
     async with chatting(size=SIZE) as (app, pilot):
         for number in range(1000):
-            app.pane.apply(CallStreamed(number, "read_file", 10))
-        app.pane.apply(EventRecorded(message))
+            app.pane.apply_update(CallStreamed(number, "read_file", 10))
+        app.pane.apply_update(EventRecorded(message))
         assert app.pane.transcript.laid_out_count < 100
         await filled(app, pilot)
         assert app.shown() == expected
@@ -586,11 +586,11 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
     async with app.run_test(size=SIZE):
         transcript = app.pane.transcript
         paragraphs = [f"Paragraph {number}.\n\n" for number in range(100)]
-        app.pane.apply(TextStreamed("".join(paragraphs)))
-        app.pane.flush()
+        app.pane.apply_update(TextStreamed("".join(paragraphs)))
+        app.pane.show_streamed_text()
         before = transcript.virtual_size.height
-        app.pane.apply(TextStreamed("".join(paragraphs)))
-        app.pane.flush()
+        app.pane.apply_update(TextStreamed("".join(paragraphs)))
+        app.pane.show_streamed_text()
         assert transcript.virtual_size.height > before
         await shows(app, "Paragraph 99.")
 
@@ -599,7 +599,7 @@ async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() ->
     markdown_blocks.markdown_parser.cache_clear()
     app = ChatApp()
     async with app.run_test(size=SIZE):
-        app.pane.apply(PhaseChanged(Phase.REQUESTING))
+        app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
         await app.workers.wait_for_complete()
         assert markdown_blocks.markdown_parser.cache_info().currsize == 1
 
@@ -638,7 +638,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
     monkeypatch.setattr(MessagePump, "set_timer", lost)
     app = ChatApp()
     async with app.run_test(size=SIZE):
-        app.pane.apply(TextStreamed("It goes on."))
+        app.pane.apply_update(TextStreamed("It goes on."))
         await shows(app, "It goes on.")
 
 
@@ -647,9 +647,9 @@ async def test_a_word_after_a_pause_is_shown_at_once(
 ) -> None:
     monkeypatch.setattr(chat_pane, "_INTERVAL", 3600.0)
     async with chatting(size=SIZE) as (app, pilot):
-        app.pane.apply(TextStreamed("one"))
+        app.pane.apply_update(TextStreamed("one"))
         await shows(app, "one")
-        app.pane.apply(TextStreamed(" two"))
+        app.pane.apply_update(TextStreamed(" two"))
         await pilot.pause()
         assert app.pane.is_flushing
         assert not any("two" in row for row in app.shown())

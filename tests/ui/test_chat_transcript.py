@@ -40,8 +40,8 @@ SIZE = (80, 30)
 
 async def stream(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     """Stream text in and wait until it is shown."""
-    app.pane.apply(TextStreamed(text))
-    app.pane.flush()
+    app.pane.apply_update(TextStreamed(text))
+    app.pane.show_streamed_text()
     while not app.pane.transcript.continue_layout():
         pass
     await pilot.pause()
@@ -59,7 +59,7 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
         before = app.shown()
         assert not transcript.is_following
         await stream(app, pilot, "second line\n\n" * 20)
-        app.pane.apply(EventRecorded(Notice(id=999, text="news")))
+        app.pane.apply_update(EventRecorded(Notice(id=999, text="news")))
         await pilot.pause()
         assert app.shown() == before
         answer = transcript.entries[-2]
@@ -153,7 +153,7 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         app.pane.transcript.focus()
         await pilot.press("g", "G", "up", "down", "home", "end", "enter", "pageup", "pagedown", "c")
         assert app.pane.transcript.cursor_entry is None and app.said == []
-        app.pane.open_log(conversation(4))
+        app.pane.show_session(conversation(4))
         await pilot.press("up")
         assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
@@ -287,10 +287,10 @@ async def test_running_commands_show_the_end_of_their_output() -> None:
         from app.agent.updates import CommandOutput
 
         made = call("c1.0", "run_command", command="pytest")
-        app.pane.apply(EventRecorded(AssistantMessage(id=1, calls=(made,))))
-        app.pane.apply(EventRecorded(ToolStarted(id=2, call="c1.0")))
-        app.pane.apply(CommandOutput("c1.0", "".join(f"test {number}\n" for number in range(50))))
-        app.pane.flush()
+        app.pane.apply_update(EventRecorded(AssistantMessage(id=1, calls=(made,))))
+        app.pane.apply_update(EventRecorded(ToolStarted(id=2, call="c1.0")))
+        app.pane.apply_update(CommandOutput("c1.0", "".join(f"test {number}\n" for number in range(50))))
+        app.pane.show_streamed_text()
         await pilot.pause()
         rows = [row for row in app.shown() if row]
         assert rows[0].startswith("◐ Run pytest")
@@ -374,8 +374,8 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
         Question(id=12, call="c9", text=HOSTILE, options=(HOSTILE, "b")),
     ]
     async with chatting(log, files=[HOSTILE], size=(70, 100)) as (app, pilot):
-        app.pane.apply(PhaseChanged(Phase.RUNNING, HOSTILE))
-        app.pane.composer.set_queue([HOSTILE])
+        app.pane.apply_update(PhaseChanged(Phase.RUNNING, HOSTILE))
+        app.pane.composer.set_queued_messages([HOSTILE])
         transcript = app.pane.transcript
         transcript.focus()
         for _ in range(len(transcript.entries)):

@@ -213,11 +213,11 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
         await paste(app, pilot, BIG.upper())
         await pilot.press("home", "delete", "end", *" and [pasted 340 lines #3]", "ctrl+j", "x")
         await pilot.pause()
-        shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).dump_draft
+        shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).stored_draft
         assert shown == "ee [pasted 340 lines][pasted 340 lines #2] and [pasted 340 lines #3]\nx"
     again = ChatApp()
     async with again.run_test() as pilot:
-        composer(again).restore(kept)
+        composer(again).restore_draft(kept)
         assert composer(again).editor.text.count("[pasted 340 lines") == 3
         assert len(composer(again).editor.text.splitlines()) == 2
         assert composer(again).draft == whole
@@ -265,9 +265,9 @@ async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) 
 
 def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
     long = "word " * 10_000
-    shown = FoldedPastes().begin_message(ComposerDraft(f"one\ntwo\n{long}\nlast"))
+    shown = FoldedPastes().load_draft(ComposerDraft(f"one\ntwo\n{long}\nlast"))
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
-    shown = FoldedPastes().begin_message(ComposerDraft(long))
+    shown = FoldedPastes().load_draft(ComposerDraft(long))
     assert shown == f"{long[:400]}[49,200 characters]{long[-400:]}"
 
 
@@ -288,17 +288,17 @@ async def test_the_external_editor_gets_the_whole_draft() -> None:
 
 async def test_queued_messages_are_shown_above() -> None:
     async with chatting() as (app, pilot):
-        composer(app).set_queue(["next [/] thing", "and\nthen"])
+        composer(app).set_queued_messages(["next [/] thing", "and\nthen"])
         await pilot.pause()
         first, second = app.query_one(QueuedMessages).render().plain.split("\n")
         assert first.startswith("queued  next [/] thing") and first.endswith("↑ takes back")
         assert second == "queued  and then"
-        composer(app).set_queue([f"message {number} " + "long " * 50 for number in range(9)])
+        composer(app).set_queued_messages([f"message {number} " + "long " * 50 for number in range(9)])
         await pilot.pause()
         rows = app.query_one(QueuedMessages).render().plain.split("\n")
         assert len(rows) == app.query_one(QueuedMessages).size.height == 4
         assert rows[-1] == "… 6 more"
-        composer(app).set_queue([])
+        composer(app).set_queued_messages([])
         await pilot.pause()
         assert not app.query_one(QueuedMessages).display
 
@@ -307,7 +307,7 @@ async def test_queued_messages_are_shown_above() -> None:
 async def test_queued_messages_can_be_wanted_back(way: str) -> None:
     async with chatting() as (app, pilot):
         composer(app).set_history(["sent before"])
-        composer(app).set_queue(["next thing"])
+        composer(app).set_queued_messages(["next thing"])
         await pilot.pause()
         if way == "mouse":
             await pilot.click(QueuedMessages)
@@ -338,7 +338,7 @@ def test_every_paste_comes_back_as_it_was(texts: list[str]) -> None:
     pastes = FoldedPastes()
     markers = [pastes.fold(text) for text in texts]
     assert len(set(markers)) == len(markers)
-    assert pastes.draft("|".join(markers)).text == "|".join(texts)
+    assert pastes.unfold("|".join(markers)).text == "|".join(texts)
 
 
 PIECES = st.lists(st.tuples(st.text(max_size=10), st.text(min_size=1, max_size=30)), max_size=4)
@@ -353,7 +353,7 @@ def test_a_kept_draft_is_the_same_draft(pieces: list[tuple[str, str]], rest: str
     draft = ComposerDraft(text + rest, tuple(folds))
     assert ComposerDraft.load(draft.dump()) == draft
     pastes = FoldedPastes()
-    assert pastes.draft(pastes.begin_message(draft)) == draft
+    assert pastes.unfold(pastes.load_draft(draft)) == draft
 
 
 @pytest.mark.parametrize("text", ["", "words", "folds", "folds 1-2"])
@@ -366,7 +366,7 @@ def test_any_string_can_be_restored(text: str) -> None:
     pastes = FoldedPastes()
     draft = ComposerDraft.load(text)
     assert text.endswith(draft.text)
-    assert pastes.draft(pastes.begin_message(draft)).text == draft.text
+    assert pastes.unfold(pastes.load_draft(draft)).text == draft.text
 
 
 def test_what_counts_as_big() -> None:

@@ -56,7 +56,7 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert isinstance(now, LineRow)
             assert row.new is None or now.new == row.new, key
             top = view.scroll_offset.y
-            assert top <= view.rows.line_of(view.cursor.number) < top + view.size.height, key
+            assert top <= view.layout_rows.first_line_of(view.cursor.number) < top + view.size.height, key
 
 
 @pytest.mark.parametrize("row", [150, 399], ids=["in the middle", "to the end"])
@@ -91,7 +91,7 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
         assert "»- " in line
         await pilot.press("right_square_bracket", "j", "j")
         assert "a.py:11" in app.text() and "moved from line 3" in app.text()
-        number = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+        number = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
         segments = [segment for segment in view.render_line(number) if segment.text.strip() in ("/ 100", "/", "100")]
         word = view.get_visual_style("diff--plain", "diff--moved", "diff--added-word").rich_style.bold
         assert segments and all(segment.style and segment.style.bold == word for segment in segments)
@@ -115,14 +115,14 @@ async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        rows = view.rows.rows
-        fold = next(number for number in range(rows) if isinstance(view.rows.row_at(number), FoldRow))
+        rows = view.layout_rows.row_count
+        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
         view.cursor.move_to(fold)
         await pilot.press("enter")
-        assert view.rows.rows > rows
+        assert view.layout_rows.row_count > rows
         assert view.cursor.number == fold, "the cursor is on the first line that was hidden"
         await pilot.press("z")
-        assert view.rows.rows == rows
+        assert view.layout_rows.row_count == rows
         assert view.cursor.number == fold
 
 
@@ -130,19 +130,19 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 70)) as pilot:
         view = await opened(pilot)
-        rows = view.rows.rows
-        fold = next(number for number in range(rows) if isinstance(view.rows.row_at(number), FoldRow))
-        await pilot.click("DiffView", offset=(20, view.rows.line_of(fold) - view.scroll_offset.y))
-        assert view.rows.rows > rows
-        first, second = view.rows.landmarks.files
+        rows = view.layout_rows.row_count
+        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of(fold) - view.scroll_offset.y))
+        assert view.layout_rows.row_count > rows
+        first, second = view.layout_rows.landmarks.files
         assert second > first + 2
-        await pilot.click("DiffView", offset=(20, view.rows.line_of(first) - view.scroll_offset.y))
-        first, second = view.rows.landmarks.files
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of(first) - view.scroll_offset.y))
+        first, second = view.layout_rows.landmarks.files
         assert second == first + 2, "only the head of the first file is left, and the air below"
-        before = view.cursor.number, view.rows.rows
-        assert view.rows.height < view.size.height
+        before = view.cursor.number, view.layout_rows.row_count
+        assert view.layout_rows.height < view.size.height
         await pilot.click("DiffView", offset=(20, view.size.height - 1))
-        assert (view.cursor.number, view.rows.rows) == before, "below the last row"
+        assert (view.cursor.number, view.layout_rows.row_count) == before, "below the last row"
 
 
 async def test_moving_by_hunks_and_files() -> None:
@@ -157,13 +157,13 @@ async def test_moving_by_hunks_and_files() -> None:
             await pilot.press("right_square_bracket")
         assert numbers == [1, 2, 3, 4, 5, 6]
         await pilot.press("left_curly_bracket", "left_curly_bracket")
-        assert view.cursor.file == 0
+        assert view.cursor.file_index == 0
         await pilot.press("right_curly_bracket")
-        assert view.cursor.file == 1
+        assert view.cursor.file_index == 1
         await pilot.press("g")
         assert view.cursor.number == 0
         await pilot.press("G")
-        assert view.cursor.number == view.rows.rows - 1
+        assert view.cursor.number == view.layout_rows.row_count - 1
 
 
 async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
@@ -235,7 +235,7 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "“needle” 1 of 4" in app.text()
         await pilot.press("right_curly_bracket", "slash", "enter")
         await pilot.pause()
-        assert view.cursor.file == 1
+        assert view.cursor.file_index == 1
         assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
 
 
@@ -268,11 +268,11 @@ async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
         for file in (1, 2):
             await pilot.press("right_curly_bracket")
             await pilot.pause()
-            assert view.cursor.file == file
-            assert view.rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
+            assert view.cursor.file_index == file
+            assert view.layout_rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
         await pilot.press("left_curly_bracket")
         await pilot.pause()
-        assert view.rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
+        assert view.layout_rows.part_at(view.scroll_offset.y)[0] == view.cursor.number
 
 
 async def searched(pilot: Pilot[None], view: DiffView) -> None:
@@ -362,7 +362,7 @@ async def test_copying_gives_source_without_numbers_and_signs() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        first = view.rows.line_of(view.rows.landmarks.hunks[0])
+        first = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         selection = Selection(Offset(0, first), Offset(6, first + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
 
@@ -371,7 +371,7 @@ async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        y = view.rows.line_of(view.rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         await pilot.mouse_down("DiffView", offset=(12, y))
         await pilot.hover("DiffView", offset=(18, y))
         await pilot.mouse_up("DiffView", offset=(18, y))
@@ -399,7 +399,7 @@ async def test_a_large_change_is_walked_through_without_being_built() -> None:
         await pilot.press("G")
         await pilot.pause()
         assert "value_199999 = 199999 * 2" in app.text()
-        assert len(view.rows.segments) < 10
+        assert len(view.layout_rows.segments) < 10
 
 
 async def test_the_theme_can_change_under_a_diff() -> None:
@@ -454,28 +454,28 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         view = await opened(pilot)
         hunks = diffs[0].change.hunks
         view.relayout()
-        assert not view.rows.complete
+        assert not view.layout_rows.complete
         view.action_bottom()
-        assert view.rows.complete
-        assert view.cursor.number == view.rows.rows - 1
+        assert view.layout_rows.complete
+        assert view.cursor.number == view.layout_rows.rows - 1
         assert view.scroll_offset.y == view.max_scroll_y
         view.action_top()
         view.relayout()
-        assert not view.rows.complete
-        row = view.rows.row_of_hunk(0, 1_000)
-        view.fit()
+        assert not view.layout_rows.complete
+        row = view.layout_rows.row_of_hunk(0, 1_000)
+        view.update_scroll_range()
         assert row is not None
         view.cursor.go_to(row)
         assert view.cursor.hunk == hunks[1_000]
-        top, line = view.scroll_offset.y, view.rows.line_of(view.cursor.number)
+        top, line = view.scroll_offset.y, view.layout_rows.line_of(view.cursor.number)
         assert top <= line < top + view.size.height
-        assert not view.rows.complete, "what is below is laid out later"
+        assert not view.layout_rows.complete, "what is below is laid out later"
         async with asyncio.timeout(60):
-            while not view.rows.complete:
+            while not view.layout_rows.complete:
                 await pilot.pause()
                 await view.workers.wait_for_complete()
-        assert len(view.rows.landmarks.hunks) == len(hunks)
-        assert view.virtual_size.height == view.rows.height
+        assert len(view.layout_rows.landmarks.hunks) == len(hunks)
+        assert view.virtual_size.height == view.layout_rows.height
 
 
 async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> None:
@@ -484,10 +484,10 @@ async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> No
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 30)) as pilot:
         view = await opened(pilot)
-        view.cursor.move_to(view.rows.landmarks.hunks[0] + 1)
+        view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 1)
         view.scroll_to(x=9_000 - 10, animate=False, immediate=True)
         await pilot.pause()
-        y = view.rows.line_of(view.cursor.number) - view.scroll_offset.y
+        y = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
         unsafe = view.get_component_rich_style("diff--unsafe").bgcolor
         marked = [
             piece.text for piece in view.render_line(y) if piece.style is not None and piece.style.bgcolor == unsafe

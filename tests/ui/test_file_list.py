@@ -71,26 +71,26 @@ async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
         assert app.query_one(FileList).has_focus
         await pilot.press("j", "j", "j", "k")
         await pilot.pause()
-        assert app.review.view.cursor.file == 2
+        assert app.review.view.cursor.file_index == 2
         assert listed(app)[2].startswith("›")
         await pilot.press("enter")
         await pilot.pause()
         assert app.review.view.has_focus
-        assert app.review.view.cursor.file == 2
+        assert app.review.view.cursor.file_index == 2
 
 
 async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
     async with reviewing(of_files(30)) as (app, pilot):
         await pilot.press(*["right_curly_bracket"] * 20)
         await pilot.pause()
-        current = f"file_{app.review.view.cursor.file:02}"
+        current = f"file_{app.review.view.cursor.file_index:02}"
         assert any(line.startswith("›") and current in line for line in listed(app))
 
 
 async def test_a_click_leads_to_the_file() -> None:
     async with reviewing(of_files(5)) as (app, pilot):
         await click_on(pilot, "file_03")
-        assert app.review.view.cursor.file == 3
+        assert app.review.view.cursor.file_index == 3
         assert app.review.view.has_focus
 
 

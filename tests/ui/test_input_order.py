@@ -23,7 +23,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE
 from tests.wire.server import WireServer
 from widgets.common import input_order
-from widgets.common.input_order import FollowedEvent, OrderedApp, after_input_painted, mark_joined_keys
+from widgets.common.input_order import EventFollower, OrderedApp, mark_joined_keys, wait_until_input_painted
 
 
 def hand_in(app: App[None], *items: str | events.Event) -> None:
@@ -202,9 +202,9 @@ async def test_a_key_is_followed_where_there_is_no_screen_any_more() -> None:
     app = Order()
     async with app.run_test():
         pass
-    followed = FollowedEvent(app, events.Key("w", "w"), done)
+    followed = EventFollower(app, events.Key("w", "w"), done)
     assert followed.ready
-    followed.begin()
+    followed.start()
     followed.stop()
 
 
@@ -446,7 +446,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
     monkeypatch.setattr(input_order, "_LOOKS", 10_000)
     app = Order()
     async with app.run_test():
-        await after_input_painted(app)
+        await wait_until_input_painted(app)
         slow = app.query_one(Slow)
         app.screen.set_focus(slow)
         hand_in(app, "w")
@@ -454,7 +454,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
         done: list[str] = []
 
         async def change() -> None:
-            await after_input_painted(app)
+            await wait_until_input_painted(app)
             done.append("change")
 
         changing = asyncio.create_task(change())
@@ -474,5 +474,5 @@ async def test_a_large_change_does_not_wait_for_ever(monkeypatch: pytest.MonkeyP
         app.screen.set_focus(slow)
         hand_in(app, "w")
         await until(lambda: slow.begun, "the key")
-        await after_input_painted(app)
+        await wait_until_input_painted(app)
         slow.end.set()

@@ -33,8 +33,8 @@ async def stage(run: Running, server: WireServer) -> str:
 async def to_line(run: Running, text: str) -> None:
     """Put the cursor on a line of the new text."""
     view = run.app.workbench.review.view
-    for number in range(view.rows.rows):
-        row = view.rows.row_at(number)
+    for number in range(view.layout_rows.row_count):
+        row = view.layout_rows.row_at(number)
         if isinstance(row, LineRow) and row.new is not None and text in view.diffs[0].new[row.new]:
             view.cursor.move_to(number)
             return
@@ -51,7 +51,7 @@ async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServe
         await run.until(lambda: len(run.proposals[0].hunks) == 4, "the cut")
         await run.until(lambda: review.view.proposal == run.proposals[0], "the cut on the screen")
         assert run.file == before
-        assert review.view.cursor.row == review.view.rows.row_at(review.view.cursor.number)
+        assert review.view.cursor.row == review.view.layout_rows.row_at(review.view.cursor.number)
         chosen = review.state.chosen.chosen_part(run.proposals[0])
         assert len(chosen.hunks) == chosen.total - 1
         await run.until(run.can_decide, "the moment to decide")
@@ -79,7 +79,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
     diffs = [file_diff("a.py", "a\nb\nc\n", "A\nB\nC\n")]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
-        view.cursor.move_to(view.rows.landmarks.hunks[0] + 3)
+        view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
         assert len(view.picking.picked_rows) == 2
         picked = view.picked_lines()
@@ -90,11 +90,11 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         await pilot.press("asterisk", "space", "asterisk")
         await pilot.pause()
         assert "No changed line is picked" in app.text() and app.wishes == []
-        view.cursor.move_to(view.rows.landmarks.hunks[0] + 4)
+        view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 4)
         await pilot.press("asterisk", "j", "space")
         await app.pass_grace()
         (wish,) = app.wishes
-        assert isinstance(wish, review_messages.TakeLines) and wish.lines.new == {1, 2}
+        assert isinstance(wish, review_messages.ToggleLines) and wish.lines.new == {1, 2}
         assert view.picked_lines() is None
 
 
@@ -102,7 +102,7 @@ async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well()
     diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
-        first = view.rows.line_of(view.rows.landmarks.hunks[0])
+        first = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
         await pilot.press("space")
         assert app.wishes == [] and app.posted == []

@@ -7,7 +7,7 @@ from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_pane import MiniMap, map_rows, reason_rows
+from widgets.diff.diff_pane import MiniMap, minimap_cells, rows_with_reasons
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
 
@@ -137,23 +137,23 @@ async def test_the_minimap_marks_the_hunk() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
         view, minimap = app.review.view, app.query_one(MiniMap)
-        first, second = list(reason_rows(view.rows, view.diffs))
-        assert view.rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
-        assert [first, second] == view.rows.landmarks.hunks[:2]
-        cells = map_rows(view.rows, minimap.size.height)
+        first, second = list(rows_with_reasons(view.layout_rows, view.diffs))
+        assert view.layout_rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
+        assert [first, second] == view.layout_rows.landmarks.hunks[:2]
+        cells = minimap_cells(view.layout_rows, minimap.size.height)
         marked = [y for y in range(len(cells)) if minimap.render_line(y).text == "!"]
-        assert [view.rows.part_at(y).number for y in marked] == [first, second]
+        assert [view.layout_rows.part_at(y).number for y in marked] == [first, second]
         # Of a file that is folded, its head is marked.
         view.cursor.go_to_file(0)
         assert isinstance(view.cursor.row, FileRow)
         await pilot.press("enter")
         await pilot.pause()
-        assert next(reason_rows(view.rows, view.diffs)) == view.rows.landmarks.files[0]
+        assert next(rows_with_reasons(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
         # All of it is on view: no part of the map is lit.
         lit = view.get_visual_style("diff--map", "diff--map-view").rich_style.bgcolor
         height = range(minimap.size.height)
         strips = [minimap.render_line(y) for y in height]
         assert not any(segment.style and segment.style.bgcolor == lit for strip in strips for segment in strip)
         # Until there is a whole new picture, the one before stays.
-        view.sheet.rows = DiffLayout(view.rows.segments)
+        view.sheet.rows = DiffLayout(view.layout_rows.segments)
         assert [minimap.render_line(y).text for y in height] == [strip.text for strip in strips]

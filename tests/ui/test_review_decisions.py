@@ -49,7 +49,7 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
         app.review.view.focus()
         await pilot.pause()
         for key in ("y", "n", "Y", "N", "x", "u", "e", "r", "S"):
-            assert app.review.has_effect(key), key
+            assert app.review.does_key_act(key), key
             await pilot.press(key)
             assert app.posted == [], key
             assert app.review.deciding.question is None, key
@@ -162,7 +162,7 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
 async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
-        line = app.review.view.rows.line_of(app.review.view.rows.landmarks.hunks[1])
+        line = app.review.view.layout_rows.first_line_of(app.review.view.layout_rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
         assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
 

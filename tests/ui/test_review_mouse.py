@@ -61,7 +61,9 @@ async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> Non
 @pytest.mark.parametrize("button", [2, 3])
 async def test_the_other_buttons_decide_nothing(button: int) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        mark = app.review.view.region.offset + Offset(0, app.review.view.rows.line_of(app.review.view.cursor.number))
+        mark = app.review.view.region.offset + Offset(
+            0, app.review.view.layout_rows.first_line_of(app.review.view.cursor.number)
+        )
         for spot in (place(app, "deny"), mark):
             await slide(pilot, spot, spot, button=button)
         assert app.posted == [] and not app.review.state.chosen.left_out.get("P1")
@@ -70,7 +72,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
 async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
-        first, second = (view.rows.line_of(number) for number in view.rows.landmarks.hunks[:2])
+        first, second = (view.layout_rows.first_line_of(number) for number in view.layout_rows.landmarks.hunks[:2])
         top = view.region.offset
         await slide(pilot, top + Offset(0, first), top + Offset(0, second))
         assert not app.review.state.chosen.left_out.get("P1")
@@ -82,7 +84,7 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
 async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
-        y = view.rows.line_of(view.rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset
         for column, until in ((0, 5), (4, 6), (9, 7)):
             await slide(pilot, top + Offset(column, y), top + Offset(view.sheet.scene.gutter + until, y + 1))
@@ -97,8 +99,8 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
         assert view.is_split
         y = next(
             line
-            for line in range(view.rows.height)
-            if isinstance(row := view.rows.part_at(line).row, LineRow) and row.new is not None and row.old == 5
+            for line in range(view.layout_rows.height)
+            if isinstance(row := view.layout_rows.part_at(line).row, LineRow) and row.new is not None and row.old == 5
         )
         half = view.sheet.scene.gutter + view.sheet.scene.code_width
         top = view.region.offset
@@ -107,7 +109,7 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
         assert app.screen.get_selected_text() == "RETRIES = 3"
         await slide(pilot, top + Offset(3, y), top + Offset(view.sheet.scene.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 2"
-        assert view.rows.part_at(y).number != view.cursor.number == before, "who selects goes nowhere"
+        assert view.layout_rows.part_at(y).number != view.cursor.number == before, "who selects goes nowhere"
 
 
 @pytest.mark.parametrize("keys", [(), ("v",), ("w",)])
@@ -138,8 +140,8 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
             await pilot.press("w")
             await pilot.pause()
         view = app.review.view
-        line = view.rows.line_of(view.rows.landmarks.hunks[0])
-        copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.rows.height)))
+        line = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.layout_rows.height)))
         assert copied == (escape_unsafe(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
 
 
@@ -149,7 +151,7 @@ async def test_selected_text_can_be_read(theme: str) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         view = app.review.view
-        y = view.rows.line_of(view.rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset + Offset(view.sheet.scene.gutter, y)
         before = colours(view, y, "import")
         await slide(pilot, top, top + Offset(8, 0))
@@ -221,7 +223,7 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         assert "back to P1" in app.text()
         assert "●" not in app.text().partition("back to P1")[0], "no hunk can be chosen"
         view = app.review.view
-        view.cursor.move_to(view.rows.landmarks.hunks[0])
+        view.cursor.move_to(view.layout_rows.landmarks.hunks[0])
         await app.pass_grace()
         await pilot.press("space", "t", "x", "y")
         assert not app.review.state.chosen.left_out.get("P1") and app.posted == [], "nor decided on by key"
@@ -277,5 +279,5 @@ async def test_the_line_that_is_commented_on_comes_into_view() -> None:
         await pilot.pause()
         await pilot.press("c")
         await pilot.pause()
-        line = view.rows.line_of(view.cursor.number)
+        line = view.layout_rows.first_line_of(view.cursor.number)
         assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height

@@ -28,7 +28,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.posted == [], "some of these mean nothing here: they may be words for the chat"
         await app.pass_grace()
         await pilot.press("y")
-        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
         assert app.review.title_of("approve") == ""
@@ -71,7 +71,7 @@ async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_wai
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
 
 
 async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
@@ -109,8 +109,8 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.press("escape")
         await pilot.pause()
         assert sorted(app.posted, key=repr) == [
-            review_messages.Confirmed("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
-            review_messages.Confirmed("c2", ConfirmationAnswer(allowed=True)),
+            review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
+            review_messages.ConfirmationAnswered("c2", ConfirmationAnswer(allowed=True)),
             review_messages.FeedbackOrphaned("hm"),
         ]
 

@@ -52,7 +52,7 @@ async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window
             await pilot.pause()
             view = app.review.view
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert top <= view.rows.line_of(view.cursor.number) < top + room, size
+            assert top <= view.layout_rows.first_line_of(view.cursor.number) < top + room, size
 
 
 async def test_a_field_names_its_keys_only_while_they_work() -> None:
@@ -78,7 +78,7 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
         await ready(pilot)
         assert "cache/of/29" not in app.text() and NOTES[0] in app.text().split("\n▌Run")[1]
         await pilot.press("y")
-        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
@@ -98,7 +98,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.ONCE))]
 
 
 async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
@@ -155,7 +155,7 @@ async def test_a_command_is_shown_whole_and_allowed_once() -> None:
         await ready(pilot)
         assert "pytest -q tests" in app.text()
         await pilot.press("y")
-        assert app.posted == [review_messages.Confirmed("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
         assert app.review.state.confirmation is None
 
 
@@ -175,11 +175,13 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         await app.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert app.posted == [
-            review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))),
-            review_messages.Confirmed(
+            review_messages.ConfirmationAnswered(
+                "c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))
+            ),
+            review_messages.ConfirmationAnswered(
                 "c2", allowed(PermissionScope.PROJECT, CommandForm(("pytest", "-q"), open=True))
             ),
-            review_messages.Confirmed("c3", ConfirmationAnswer(allowed=False, feedback="no")),
+            review_messages.ConfirmationAnswered("c3", ConfirmationAnswer(allowed=False, feedback="no")),
         ]
 
 
@@ -195,7 +197,7 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION, form))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.SESSION, form))]
 
 
 async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
@@ -208,7 +210,7 @@ async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good()
         assert app.posted == []
         await app.pass_grace()
         await pilot.press("a")
-        assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.SESSION))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:

@@ -76,7 +76,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         view.show_text([NoteRow(-1, f"line {number}", "plain") for number in range(200)], 200)
         assert view.first_unread_line is not None
         assert shown is not None
-        view.show(shown, diffs)
+        view.show_change(shown, diffs)
         assert view.first_unread_line is None
         assert view.check_action("comment", ())
         view.show(shown.model_copy(update={"state": ProposalState.APPLIED}), diffs)

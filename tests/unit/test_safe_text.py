@@ -14,7 +14,7 @@ from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 from app.tools.command.command_text import PlainTextDecoder
 from app.workspace.secrets import secret_reason
-from widgets.chat.markdown.markdown_document import close_marks, has_visible_text
+from widgets.chat.markdown.markdown_document import close_inline_marks, has_visible_text
 from widgets.chat.markdown.markdown_splitter import ITEM_PATTERN, RULE_PATTERN, TABLE_DELIMITER_PATTERN
 from widgets.chat.path_index import PathIndex
 
@@ -324,7 +324,7 @@ TEXTS: dict[str, Callable[[], object]] = {
     "blanks before an unfinished line": lambda: has_visible_text(" " * SIZE + "x", ""),
     "blanks after an unfinished mark": lambda: has_visible_text("- " + " " * SIZE + "x", ""),
     **{
-        f"unfinished {text!r} without end": lambda text=text: close_marks(text * (SIZE // len(text)))  # type: ignore[misc]
+        f"unfinished {text!r} without end": lambda text=text: close_inline_marks(text * (SIZE // len(text)))  # type: ignore[misc]
         for text in ("`", "`a", "``a`", "*a", "a*", "*", "_a ", "~~", "[", "[](", "[](x", "\n> ", "\n- ")
     },
     "blank lines for a patch": lambda: scanned("\n" * SIZE),

@@ -17,7 +17,7 @@ from app.conversation.todos import Todo, count_done, current_or_next_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import TOOL_VERBS
-from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_seconds, shorten, wrap_text
+from widgets.chat.markdown.styled_lines import TEXT_STYLE, cell_width, format_seconds, shorten_text, wrap_text
 from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -56,11 +56,11 @@ class StatusLine(Widget):
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = datetime.now,
+        local_time: Callable[[], datetime] = datetime.now,
     ) -> None:
         super().__init__()
         self._clock = clock
-        self._now = now
+        self._now = local_time
         self._phase = Phase.IDLE
         self._detail = ""
         self._until = 0.0
@@ -98,9 +98,9 @@ class StatusLine(Widget):
         """Count streamed characters."""
         self._characters += characters
 
-    def show_turn_end(self, text: str, continues: str = "") -> None:
+    def show_turn_end(self, text: str, continue_effect: str = "") -> None:
         """Show how the last turn ended and what /continue does, until something changes."""
-        self._ended, self._continues = text, continues
+        self._ended, self._continues = text, continue_effect
         self.refresh()
 
     def show_permissions(self, waiting: int) -> None:
@@ -114,9 +114,9 @@ class StatusLine(Widget):
         self._permissions = waiting
         self.refresh()
 
-    def show_following(self, following: bool, unseen: int) -> None:
+    def show_following(self, following: bool, unseen_entries: int) -> None:
         """Whether the transcript follows its end, and how much came since it stopped."""
-        self._unseen = None if following else unseen
+        self._unseen = None if following else unseen_entries
         self.refresh()
 
     def _set_ticking(self, wanted: bool) -> None:
@@ -167,7 +167,7 @@ class StatusLine(Widget):
         spinner = (
             "·" if self.app.animation_level == "none" else _SPINNER[int(self._clock() / _INTERVAL) % len(_SPINNER)]
         )
-        text = shorten(escape_unsafe(words), 200) + (f" · {total}" if total else "")
+        text = shorten_text(escape_unsafe(words), 200) + (f" · {total}" if total else "")
         return Content.styled(f"{spinner} ", "$text-accent") + Content(text)
 
     def _countdown(self) -> str:
@@ -236,7 +236,7 @@ class TodoBar(Widget):
         self._most_rows = 10
         self.unfolded = False
 
-    def show(self, todos: Sequence[Todo]) -> None:
+    def show_todos(self, todos: Sequence[Todo]) -> None:
         """Show this list, as long as something is left of it."""
         if todos != self._todos:
             self._todos = todos
@@ -296,7 +296,7 @@ def _row(todo: Todo, width: int) -> Content:
 
 
 def _words(todo: Todo, room: int, style: str) -> Content:
-    return Content.styled(shorten(escape_unsafe(" ".join(todo.content.split())), max(1, room)), style)
+    return Content.styled(shorten_text(escape_unsafe(" ".join(todo.content.split())), max(1, room)), style)
 
 
 _LEAD = 5
@@ -331,7 +331,7 @@ class QuestionBar(ClickTargets):
         """The open question."""
         return self._question
 
-    def show(self, question: QuestionEntry | None) -> None:
+    def show_question(self, question: QuestionEntry | None) -> None:
         """Show the options of this question, or nothing."""
         if (question and question.call) == (self._question and self._question.call):
             return

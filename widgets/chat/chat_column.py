@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from widgets.chat.chat_pane import ChatPane
 
 
-class ComposerQuestion(Widget):
+class ComposerQuestionBar(Widget):
     """The base class of a question above the composer; its keys answer while the composer is empty."""
 
-    def react_to_text(self) -> None:
+    def handle_text_change(self) -> None:
         """React to a change of the text in the composer."""
         raise NotImplementedError
 
@@ -42,7 +42,7 @@ class ChatColumn(Column):
         super().__init__()
         self.composer = composer
         self._pane = pane
-        self._bar: ComposerQuestion | None = None
+        self._bar: ComposerQuestionBar | None = None
 
     def compose(self) -> ComposeResult:
         """Compose the chat, or its placeholder, and the composer below."""
@@ -80,11 +80,11 @@ class ChatColumn(Column):
     def note_typing(self) -> None:
         """The message goes on to the app."""
         if self._bar is not None:
-            self._bar.react_to_text()
+            self._bar.handle_text_change()
         if self._pane is not None:
             self._pane.note_typing()
 
-    def show_question(self, bar: ComposerQuestion) -> None:
+    def show_question(self, bar: ComposerQuestionBar) -> None:
         """Show a question above the composer."""
         self._bar = bar
         self.mount(bar, before=self.composer)
@@ -106,7 +106,7 @@ class ChatColumn(Column):
             self._pane.transcript.action_page_up()
 
     @on(Composer.UnknownCommand)
-    def tell_unknown_command(self, event: Composer.UnknownCommand) -> None:
+    def report_unknown_command(self, event: Composer.UnknownCommand) -> None:
         """Tell the user that an unknown command was not sent."""
         event.stop()
         self.notify(

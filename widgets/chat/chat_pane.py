@@ -31,9 +31,9 @@ from app.conversation.log import from_first_turn
 from app.images.mentions import Mention
 from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.entries.entry_base import EntryChange, PutEntry
-from widgets.chat.entry_builder import EntryBuilder, key_of
-from widgets.chat.markdown.markdown_document import preload
+from widgets.chat.entries.entry_base import EntryChange, EntryPut
+from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
+from widgets.chat.markdown.markdown_document import preload_parsers
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
@@ -56,7 +56,7 @@ _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
 """Seconds after which what has come is shown in any case."""
 
 
-class RefreshPace:
+class RefreshTimer:
     """Decides when the streamed text is drawn next.
 
     Args:
@@ -79,10 +79,10 @@ class RefreshPace:
         """Count streamed characters."""
         self._waiting += characters
 
-    def set_call_length(self, so_far: int) -> None:
+    def set_call_length(self, characters: int) -> None:
         """Set how many characters the call that is being written has; fewer than before for the next call."""
-        self._waiting += so_far - self._written if so_far >= self._written else so_far
-        self._written = so_far
+        self._waiting += characters - self._written if characters >= self._written else characters
+        self._written = characters
 
     def start_refresh(self) -> None:
         """Note that the collected text is being shown."""
@@ -103,10 +103,10 @@ class RefreshPace:
         """Return whether more comes than anyone can read."""
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
-    def should_yield_to_keys(self, *, in_hand: bool) -> bool:
+    def should_yield_to_keys(self, *, is_handling_key: bool) -> bool:
         """Whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_input`: a key is being dealt with."""
         now = self._clock()
-        typing = in_hand or now - self._typed < KEY_FIRST_SECONDS
+        typing = is_handling_key or now - self._typed < KEY_FIRST_SECONDS
         return typing and now - self._taken < _LONGEST_PAUSE
 
     @property
@@ -149,7 +149,7 @@ class ChatPane(Column):
         text: str
         mentions: tuple[Mention, ...] = ()
 
-    class TurnOver(Message):
+    class TurnFinished(Message):
         """Control is back with the user: the model has answered, asked, staged or failed."""
 
     def __init__(self, composer: Composer) -> None:
@@ -168,7 +168,7 @@ class ChatPane(Column):
         self._sought = ""
         """The key of the entry to go to, once the whole log is shown."""
         self._streamed: list[Update] = []
-        self._pace = RefreshPace()
+        self._pace = RefreshTimer()
         self._flush_due: asyncio.TimerHandle | None = None
         self._reader: Worker[None] | None = None
         """Loads what reads Markdown."""
@@ -195,7 +195,7 @@ class ChatPane(Column):
 
     # The session.
 
-    def open_log(self, log: Sequence[Event]) -> None:
+    def show_session(self, log: Sequence[Event]) -> None:
         """Show a session: the end of its log at once, the rest of a long one as time allows.
 
         Where its end is already shown, the visible part does not move.
@@ -204,13 +204,13 @@ class ChatPane(Column):
         self._take_streamed()
         self._filling, self._sought = None, ""
         self.status_line.show_phase(Phase.IDLE)
-        self.composer.set_queue(())
+        self.composer.set_queued_messages(())
         if not self._shows_end_of(log):
             end = log if len(log) <= _END else from_first_turn(log[-_END:])
             self._shown_from = end[0] if end else None
-            self._entry_builder, layout = EntryBuilder(), self.transcript.new_layout()
+            self._entry_builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
             for change in self._entry_builder.changes_of_log(end):
-                layout.apply(change)
+                layout.apply_change(change)
             self.transcript.show_layout(layout)
             self._after_events()
             if len(end) == len(log):
@@ -221,7 +221,7 @@ class ChatPane(Column):
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
         """Scroll to an event of the open log as soon as it is shown."""
-        self._sought = await asyncio.to_thread(key_of, tuple(log), event_id)
+        self._sought = await asyncio.to_thread(entry_key_of_event, tuple(log), event_id)
         if self._filling is None:
             self._go_to_sought()
 
@@ -237,24 +237,24 @@ class ChatPane(Column):
 
     async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
         """Show the whole log above its end, which goes on meanwhile."""
-        builder, layout = EntryBuilder(), self.transcript.new_layout()
+        builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
             for change in builder.changes_of_log(log[at : at + _SLICE_EVENTS]):
-                layout.apply(change)
+                layout.apply_change(change)
             await asyncio.sleep(0)
         if self._filling is not meanwhile:
             return
-        self.flush()
+        self.show_streamed_text()
         for update in merge_updates(meanwhile):
             for change in builder.changes_of_update(update):
-                layout.apply(change)
+                layout.apply_change(change)
         self._filling = None
         self._shown_from, self._entry_builder = log[0], builder
-        self.transcript.show_more(layout)
+        self.transcript.extend_layout(layout)
         self._after_events()
         self._go_to_sought()
 
-    def apply(self, update: Update) -> None:
+    def apply_update(self, update: Update) -> None:
         """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
         if self._filling is not None:
             self._filling.append(update)
@@ -270,24 +270,24 @@ class ChatPane(Column):
                     self._load_reader()
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
-                self.composer.set_queue(texts)
+                self.composer.set_queued_messages(texts)
             case SideStreamed() | SideDiscarded():
                 pass
             case EventRecorded(event):
-                self.flush()
+                self.show_streamed_text()
                 self._show(self._entry_builder.changes_of_event(event))
                 self._after_events()
                 if isinstance(event, TurnEnded):
                     self._show_end(event)
-                    self.post_message(self.TurnOver())
+                    self.post_message(self.TurnFinished())
             case _:
-                self.flush()
+                self.show_streamed_text()
                 self._show(self._entry_builder.changes_of_update(update))
 
     def _after_events(self) -> None:
-        self.todo_bar.show(self._entry_builder.todos)
+        self.todo_bar.show_todos(self._entry_builder.todos)
         question = self._entry_builder.open_question
-        self.question_bar.show(question)
+        self.question_bar.show_question(question)
         if question is None:
             self.composer.set_placeholder(PLACEHOLDER)
         elif question.options:
@@ -311,7 +311,9 @@ class ChatPane(Column):
     def _load_reader(self) -> None:
         """Load the Markdown parser on a thread, once: an answer may come soon."""
         if self._reader is None:
-            self._reader = self.run_worker(asyncio.to_thread(preload), exit_on_error=False, description="preload")
+            self._reader = self.run_worker(
+                asyncio.to_thread(preload_parsers), exit_on_error=False, description="preload"
+            )
 
     def _collect(self, update: Update) -> None:
         # Thousands of these may come in a second: nothing is done here but to keep them.
@@ -327,16 +329,16 @@ class ChatPane(Column):
     def _flush_and_go_on(self) -> None:
         self._flush_due = None
         loading = self._reader is not None and not self._reader.is_finished
-        if loading or self._pace.should_yield_to_keys(in_hand=is_handling_input(self.app)):
+        if loading or self._pace.should_yield_to_keys(is_handling_key=is_handling_input(self.app)):
             self._flush_soon(KEY_FIRST_SECONDS)
         elif not (rest := self._pace.seconds_left):
-            self.flush()
+            self.show_streamed_text()
         elif not self.transcript.continue_layout():
             self._flush_soon(_SLICE_INTERVAL)
         elif self._streamed:
             self._flush_soon(rest)
 
-    def flush(self) -> None:
+    def show_streamed_text(self) -> None:
         """Show streamed text, and continue layout that did not fit into its time."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
@@ -348,9 +350,9 @@ class ChatPane(Column):
 
     def _show(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
-        last = {change.entry.key: change for change in changes if isinstance(change, PutEntry)}
-        shown = [change for change in changes if not isinstance(change, PutEntry) or last[change.entry.key] is change]
-        done = self.transcript.apply(shown, streams=streams)
+        last = {change.entry.key: change for change in changes if isinstance(change, EntryPut)}
+        shown = [change for change in changes if not isinstance(change, EntryPut) or last[change.entry.key] is change]
+        done = self.transcript.apply_changes(shown, is_streaming=streams)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)
         return done

@@ -17,7 +17,7 @@ from textual.widgets import Static, TextArea
 
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import make_bindings, parse_slash_command
-from widgets.chat.composer_field import ComposerDraft, DroppedImages, Editor, Folds
+from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds
 from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
 from widgets.chat.path_index import PathIndex
 from widgets.common.containers import Column, Row
@@ -64,7 +64,7 @@ class Composer(Column):
             color: $foreground 40%;
         }
         &:focus-within #composer-prompt { color: $accent; }
-        Editor { width: 1fr; }
+        ComposerField { width: 1fr; }
     }
     """
 
@@ -76,7 +76,7 @@ class Composer(Column):
         mentions: tuple[Mention, ...] = ()
         """Files that the user has named in it, outside of folded pastes."""
 
-    class NothingEntered(Message):
+    class EmptySubmitted(Message):
         """Enter was pressed while nothing was written, apart from other keys."""
 
     @dataclass
@@ -96,7 +96,7 @@ class Composer(Column):
         """Where in it they are."""
 
         def to_stored(self) -> str:
-            """The draft as a string that `Composer.restore` takes."""
+            """The draft as a string that `Composer.restore_draft` takes."""
             return ComposerDraft(self.text, self.folds).dump()
 
         def can_replace(self, message: Message) -> bool:
@@ -155,7 +155,7 @@ class Composer(Column):
         self._waits = False
         """Whether something waits in the review."""
         self.dropped = DroppedImages()
-        self.editor = Editor(self._steer, self.dropped.mention_text)
+        self.editor = ComposerField(self._steer, self.dropped.mention_text)
         self.popup = CompletionPopup()
         self._queue = QueuedMessages()
 
@@ -182,14 +182,14 @@ class Composer(Column):
         self._set_text(text)
 
     @property
-    def dump_draft(self) -> str:
-        """Return the text with its folds, for `restore`."""
+    def stored_draft(self) -> str:
+        """Return the text with its folds, for `restore_draft`."""
         return self.editor.draft.dump()
 
-    def restore(self, kept: str) -> None:
+    def restore_draft(self, stored: str) -> None:
         """Go on with a draft that was kept."""
         self._close_popup()
-        self.editor.show_draft(ComposerDraft.load(kept))
+        self.editor.show_draft(ComposerDraft.load(stored))
 
     @property
     def is_empty(self) -> bool:
@@ -202,15 +202,15 @@ class Composer(Column):
         waits = self._waits and text == PLACEHOLDER
         self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
 
-    def set_review_pending(self, waits: bool) -> None:
+    def set_review_pending(self, pending: bool) -> None:
         """Set whether something awaits review: Enter leads there while nothing is written."""
-        if waits != self._waits:
-            self._waits = waits
+        if pending != self._waits:
+            self._waits = pending
             self.set_placeholder(self._placeholder)
 
-    def set_queue(self, texts: Sequence[str]) -> None:
+    def set_queued_messages(self, texts: Sequence[str]) -> None:
         """Show the messages that wait for the turn to end."""
-        self._queue.show(texts)
+        self._queue.show_messages(texts)
 
     def set_history(self, texts: Sequence[str]) -> None:
         """Set the messages sent before, oldest first."""
@@ -257,7 +257,7 @@ class Composer(Column):
         if not text:
             taken = self.steer_elsewhere is not None and self.steer_elsewhere("enter")
             if not taken and self.editor.is_quiet:
-                self.post_message(self.NothingEntered())
+                self.post_message(self.EmptySubmitted())
             return
         if self._commands and (called := parse_slash_command(text)):
             name, argument = called
@@ -267,7 +267,7 @@ class Composer(Column):
             self._sent(text)
             self.post_message(self.CommandEntered(name, argument))
             return
-        named = self.dropped.mentions(self.editor.text)
+        named = self.dropped.find_mentions(self.editor.text)
         self._sent(text)
         self.post_message(self.Submitted(text, named))
 
@@ -320,16 +320,16 @@ class Composer(Column):
         if key in ("page_up", "page_down") and not self.editor.max_scroll_y:
             self.post_message(self.PageWanted(1 if key == "page_down" else -1))
             return True
-        if key == "up" and self.editor.on_first_row:
+        if key == "up" and self.editor.is_on_first_row:
             return self._recall(-1)
-        if key == "down" and self.editor.on_last_row:
+        if key == "down" and self.editor.is_on_last_row:
             return self._recall(1)
         return False
 
     def _steer_popup(self, key: str) -> bool:
         match key:
             case "up" | "down":
-                self.popup.move(1 if key == "down" else -1)
+                self.popup.move_highlight(1 if key == "down" else -1)
             case "tab" if self.popup.highlighted_choice is not None:
                 self._accept(self.popup.highlighted_choice, enter=False)
             case "escape":
@@ -390,7 +390,7 @@ class Composer(Column):
             if name.startswith(query) or (query and (query in name or f" {query}" in f" {title.lower()}"))
         )
         choices = [Suggestion(name, f"/{name}", title) for _, name, title in ranked]
-        self.popup.open("command", choices)
+        self.popup.show_choices("command", choices)
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
@@ -410,7 +410,7 @@ class Composer(Column):
             finally:
                 given_up.set()
             # What was highlighted stays so while the list grows.
-            self.popup.open("file", [Suggestion(name, name) for name in matches], keep_choice=not is_first)
+            self.popup.show_choices("file", [Suggestion(name, name) for name in matches], keep_choice=not is_first)
             if is_complete:
                 return
             patience, is_first = 2 * patience, False
@@ -423,7 +423,7 @@ class Composer(Column):
         if not self._history:
             return
         if self._searching_history:
-            self.popup.move(1)
+            self.popup.move_highlight(1)
             return
         self._unsent = self.editor.draft
         self._searching_history = True
@@ -432,11 +432,11 @@ class Composer(Column):
         else:
             # Nothing like the draft was ever sent: it stays, and gives way to the first key.
             self.editor.select_all()
-            self.popup.open("history", self._choices_of(self._history), _HISTORY_TITLE)
+            self.popup.show_choices("history", self._choices_of(self._history), _HISTORY_TITLE)
 
     def _offer_history(self) -> None:
         found = self._found_in_history()
-        self.popup.open("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
+        self.popup.show_choices("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
 
     def _found_in_history(self) -> list[str]:
         query = self.editor.text.lower()

@@ -13,7 +13,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Location
 
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
-from widgets.common.input_order import JoinedKey, input_arrival
+from widgets.common.input_order import JoinedKey, input_arrival_time
 
 if TYPE_CHECKING:
     from widgets.vim.vim_keys import VimKeys
@@ -42,7 +42,7 @@ class DroppedImages:
         self._paths.update(mention.path for mention in found)
         return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
 
-    def mentions(self, text: str) -> tuple[Mention, ...]:
+    def find_mentions(self, text: str) -> tuple[Mention, ...]:
         """The files that a text names."""
         return find_mentions(text, frozenset(self._paths))
 
@@ -80,12 +80,12 @@ class ComposerDraft(NamedTuple):
         return "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text
 
     @classmethod
-    def load(cls, kept: str) -> Self:
+    def load(cls, stored: str) -> Self:
         """Return the draft from `dump`; any other string is a text without folds."""
-        head = _KEPT.match(kept)
+        head = _KEPT.match(stored)
         if head is None:
-            return cls(kept)
-        text = kept[head.end() :]
+            return cls(stored)
+        text = stored[head.end() :]
         spans = [span.partition("-") for span in head[1].split()]
         folds = tuple((int(start), int(end)) for start, _, end in spans)
         bounds = [0, *(bound for fold in folds for bound in fold), len(text)]
@@ -106,20 +106,20 @@ class FoldedPastes:
         self._remembered: list[str] = []
         """The latest last."""
 
-    def fold(self, text: str, beside: str = "", word: str = "pasted ") -> str:
+    def fold(self, text: str, surrounding_text: str = "", label: str = "pasted ") -> str:
         """Keep a text; return the marker that stands for it in the present message.
 
         Args:
             text: what is folded.
-            beside: what the marker is inserted into; it will be a marker that does not occur there.
-            word: what comes before the number of lines in the marker.
+            surrounding_text: what the marker is inserted into; it will be a marker that does not occur there.
+            label: the text before the number of lines in the marker.
         """
         lines = len(text.splitlines())
-        label = f"{word}{lines:,} lines" if lines > 1 else f"{word}{len(text):,} characters"
-        marker = f"[{label}]"
+        name = f"{label}{lines:,} lines" if lines > 1 else f"{label}{len(text):,} characters"
+        marker = f"[{name}]"
         number = 2
-        while marker in self._texts or marker in beside:
-            marker = f"[{label} #{number}]"
+        while marker in self._texts or marker in surrounding_text:
+            marker = f"[{name} #{number}]"
             number += 1
         self._texts[marker] = text
         self._pattern = re.compile("|".join(re.escape(known) for known in self._texts))
@@ -132,7 +132,7 @@ class FoldedPastes:
             del others[0]
         self._remembered = [*others, text]
 
-    def draft(self, shown: str) -> ComposerDraft:
+    def unfold(self, shown: str) -> ComposerDraft:
         """The text with every marker replaced, and where the markers were."""
         if self._pattern is None:
             return ComposerDraft(shown)
@@ -147,13 +147,13 @@ class FoldedPastes:
             folds.append((start, length))
         return ComposerDraft("".join([*parts, shown[position:]]), tuple(folds))
 
-    def spans(self, line: str) -> list[tuple[int, int]]:
+    def marker_columns(self, line: str) -> list[tuple[int, int]]:
         """Return the first and last columns of the markers in a line."""
         if self._pattern is None or "[" not in line:
             return []
         return [match.span() for match in self._pattern.finditer(line)]
 
-    def begin_message(self, draft: ComposerDraft) -> str:
+    def load_draft(self, draft: ComposerDraft) -> str:
         """Begin another message; return the shown text, with markers for folded pastes.
 
         Besides its own folds, pastes of earlier messages are folded again. Of a text that is very long all the same,
@@ -183,7 +183,7 @@ class FoldedPastes:
             return text
         start = _edge(text)
         end = len(text) - _edge(text[: start - 1 : -1])
-        return text[:start] + self.fold(text[start:end], text, word="") + text[end:]
+        return text[:start] + self.fold(text[start:end], text, label="") + text[end:]
 
 
 def _edge(text: str) -> int:
@@ -204,7 +204,7 @@ _STEERED = frozenset({"tab", "escape"})
 """Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
 
 
-class Editor(TextArea):
+class ComposerField(TextArea):
     """A `TextArea` that asks `steer` before it uses a key that could also steer a list of choices.
 
     `steer` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it has used it.
@@ -212,7 +212,7 @@ class Editor(TextArea):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
     DEFAULT_CSS = """
-    Editor {
+    ComposerField {
         height: auto;
         min-height: 1;
         max-height: 10;
@@ -228,13 +228,15 @@ class Editor(TextArea):
     }
     """
 
-    def __init__(self, steer: Callable[[str], bool], pasted: Callable[[str], Awaitable[str]] | None = None) -> None:
+    def __init__(
+        self, intercept_key: Callable[[str], bool], transform_paste: Callable[[str], Awaitable[str]] | None = None
+    ) -> None:
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
         self.pastes = FoldedPastes()
-        self._steer = steer
-        self._pasted = pasted
+        self._steer = intercept_key
+        self._pasted = transform_paste
         self._last_cursor: Location = (0, 0)
         self.vim: VimKeys | None = None
         """Vim's keys, where the user wants them."""
@@ -248,17 +250,17 @@ class Editor(TextArea):
     @property
     def draft(self) -> ComposerDraft:
         """The text with every folded paste written out, and where they are."""
-        return self.pastes.draft(self.text)
+        return self.pastes.unfold(self.text)
 
     def show_draft(self, draft: ComposerDraft) -> None:
         """Show another text, the cursor at its end."""
-        self.text = self.pastes.begin_message(draft)
+        self.text = self.pastes.load_draft(draft)
         self.move_cursor(self.document.end)
 
     def get_line(self, line_index: int) -> Text:
         """A line with its paste markers coloured."""
         line = super().get_line(line_index)
-        for start, end in self.pastes.spans(line.plain):
+        for start, end in self.pastes.marker_columns(line.plain):
             line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
         return line
 
@@ -270,7 +272,7 @@ class Editor(TextArea):
         A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
         what the chat has to lay out.
         """
-        key, now = event.key, input_arrival(self.app)
+        key, now = event.key, input_arrival_time(self.app)
         self.is_quiet = now - self._key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
         self._key_at = now
         if self.before_key(event):
@@ -339,30 +341,30 @@ class Editor(TextArea):
             super().action_cursor_page_down()
 
     @property
-    def on_first_row(self) -> bool:
+    def is_on_first_row(self) -> bool:
         """Whether the cursor is on the first row as shown."""
         return self.navigator.is_first_wrapped_line(self.cursor_location)
 
     @property
-    def on_last_row(self) -> bool:
+    def is_on_last_row(self) -> bool:
         """Whether the cursor is on the last row as shown."""
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
-    def set_vim(self, on: bool, tell: Callable[[str], None]) -> None:
-        """Switch vim keys on or off; `tell` takes the mode."""
+    def set_vim(self, on: bool, on_mode: Callable[[str], None]) -> None:
+        """Switch vim keys on or off; `on_mode` takes the mode."""
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeys
 
-            self.vim = VimKeys(self, tell, widen=self._whole_markers, at_edge=self._steer)
+            self.vim = VimKeys(self, on_mode, widen=self._whole_markers, on_edge=self._steer)
         elif not on:
             self.vim = None
-            tell("")
+            on_mode("")
 
     def _whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
         """A stretch that holds each paste marker wholly or not at all."""
         start, end = span
         first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
-        for left, right in self.pastes.spans(text[first : last if last >= 0 else len(text)]):
+        for left, right in self.pastes.marker_columns(text[first : last if last >= 0 else len(text)]):
             if start < first + right and end > first + left:
                 start, end = min(start, first + left), max(end, first + right)
         return start, end
@@ -371,7 +373,7 @@ class Editor(TextArea):
 
     def _marker_at(self, location: Location, left: bool) -> tuple[Location, Location] | None:
         row, column = location
-        for start, end in self.pastes.spans(self.document.get_line(row)):
+        for start, end in self.pastes.marker_columns(self.document.get_line(row)):
             if (start < column <= end) if left else (start <= column < end):
                 return (row, start), (row, end)
         return None

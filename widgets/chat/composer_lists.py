@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from app.text.safe_text import escape_unsafe
-from widgets.chat.markdown.styled_lines import cell_width, shorten
+from widgets.chat.markdown.styled_lines import cell_width, shorten_text
 
 CompletionSource = Literal["file", "command", "history"]
 
@@ -63,7 +63,7 @@ class CompletionPopup(Widget):
         """The highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
-    def open(
+    def show_choices(
         self, source: CompletionSource, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
         """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
@@ -82,7 +82,7 @@ class CompletionPopup(Widget):
             self.display = False
         self._choices = ()
 
-    def move(self, step: int) -> None:
+    def move_highlight(self, step: int) -> None:
         """Highlight another choice; the ends meet."""
         if self._choices:
             self._index = (self._index + step) % len(self._choices)
@@ -106,15 +106,15 @@ class CompletionPopup(Widget):
             max((cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
         )
         for index, choice in enumerate(self._choices[first : first + _ROWS], first):
-            label = shorten(escape_unsafe(choice.label), width - 2)
+            label = shorten_text(escape_unsafe(choice.label), width - 2)
             room = width - 2 - column
-            note = shorten(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
+            note = shorten_text(escape_unsafe(choice.note), room) if choice.note and room > 8 else ""
             text = f"{'›' if index == self._index else ' '} {label}"
             row = Content.styled(text, "$text-primary bold" if index == self._index else "$foreground")
             gap = " " * (column - cell_width(label))
             rows.append(row + Content.styled(f"{gap}{note}", "$foreground 60%") if note else row)
         if self._title:
-            rows.append(Content.styled(f"  {shorten(self._title, width - 2)}", "$foreground 60%"))
+            rows.append(Content.styled(f"  {shorten_text(self._title, width - 2)}", "$foreground 60%"))
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
@@ -149,7 +149,7 @@ class QueuedMessages(Widget):
         super().__init__()
         self._texts: Sequence[str] = ()
 
-    def show(self, texts: Sequence[str]) -> None:
+    def show_messages(self, texts: Sequence[str]) -> None:
         """Show these messages, oldest first."""
         self._texts = texts
         self.display = bool(texts)
@@ -167,7 +167,7 @@ class QueuedMessages(Widget):
         rows = []
         for number, text in enumerate(shown):
             room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)
-            words = shorten(escape_unsafe(text), max(1, room))
+            words = shorten_text(escape_unsafe(text), max(1, room))
             row = Content.assemble((_LABEL, "$text-accent"), (words, "$foreground 60%"))
             rows.append(row + " " * (room - cell_width(words) + 2) + hint if number == 0 else row)
         if len(shown) < len(self._texts):

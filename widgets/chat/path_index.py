@@ -160,30 +160,30 @@ class PathIndex:
         self._ruled_out: tuple[tuple[_Block, ...], str, _RuledOut] = ((), "", {})
         """Blocks in which the latest query has no match, and so none that begins with it."""
 
-    def rebuild(self, paths: Iterable[str], given_up: Callable[[], bool] = lambda: False) -> None:
+    def rebuild(self, paths: Iterable[str], is_cancelled: Callable[[], bool] = lambda: False) -> None:
         """List the paths again, replacing the index block by block.
 
         Args:
             paths: In the order in which they are offered where nothing else decides.
-            given_up: Ends it where it is; what has not been listed anew stays as it was.
+            is_cancelled: Ends it where it is; what has not been listed anew stays as it was.
         """
         new: list[_Block] = []
         old = list(self._blocks)
         for block in _blocks_of(paths):
-            if given_up():
+            if is_cancelled():
                 return
             new.append(block)
             while old and old[0].last <= block.last:
                 del old[0]
             self._blocks = (*new, *old)
-        if not given_up():
+        if not is_cancelled():
             self._blocks = tuple(new)
 
-    def find_paths(self, query: str, given_up: Callable[[], bool] = lambda: False) -> list[str]:
+    def find_paths(self, query: str, is_cancelled: Callable[[], bool] = lambda: False) -> list[str]:
         """Return the best matches among the indexed paths, best first.
 
         Raises:
-            GivenUp: `given_up` said so, which is asked now and then.
+            GivenUp: `is_cancelled` said so, which is asked now and then.
         """
         blocks, query = self._blocks, query.lower()
         if not query:
@@ -201,7 +201,7 @@ class PathIndex:
         if known is not blocks or not query.startswith(before):
             ruled_out = {_IN_NAME: set(), _SCATTERED_IN_NAME: set(), _SCATTERED: set()}
         self._ruled_out = blocks, query, ruled_out
-        best = _Search(blocks, query, given_up, ruled_out).run()
+        best = _Search(blocks, query, is_cancelled, ruled_out).run()
         found = [(at, blocks[at[0]].path(at[1])) for at, _ in best.in_order()]
         self._narrow = None if best.is_full else (blocks, query, [path for _, path in sorted(found)])
         return list(dict.fromkeys(path for _, path in found))

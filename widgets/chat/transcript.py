@@ -15,10 +15,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from app.keys.actions import make_bindings
-from widgets.chat.entries.entry_base import MARK_WIDTH, DropEntry, EntryChange, TranscriptEntry
+from widgets.chat.entries.entry_base import MARK_WIDTH, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.proposal_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers
-from widgets.chat.markdown.styled_lines import StyledLine, make_visible, slice_spans
+from widgets.chat.markdown.styled_lines import StyledLine, make_safe_text, slice_spans
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout
 from widgets.chat.transcript_painter import COMPONENT_CLASSES, RIGHT_MARGIN, TranscriptPainter, transcript_css
 from widgets.common.containers import StripView
@@ -46,7 +46,7 @@ class EntryCursor:
         """The entry at the cursor."""
         return self.slot.entry if self.slot is not None else None
 
-    def start(self, row: int) -> None:
+    def place_at_row(self, row: int) -> None:
         """Put the cursor on the entry at this row, or on the last, unless it is set."""
         if self.index is None and len(self._slots):
             self.index = self._slots.index_at_row(row)
@@ -56,7 +56,7 @@ class EntryCursor:
         if self.index is not None and self.index > index:
             self.index -= 1
 
-    def next(self, direction: int) -> int | None:
+    def find_next_index(self, direction: int) -> int | None:
         """The nearest index above (-1) or below (1) that is not hidden; None at the end."""
         if self.index is None:
             return None
@@ -65,7 +65,7 @@ class EntryCursor:
             index += direction
         return index if 0 <= index < len(self._slots) else None
 
-    def row_through(self, direction: int, row: int, height: int) -> int | None:
+    def scroll_row_within_entry(self, direction: int, row: int, height: int) -> int | None:
         """Return the row to scroll to within an entry taller than the screen; None to leave the entry."""
         if self.index is None or (slot := self.slot) is None:
             return None
@@ -73,7 +73,7 @@ class EntryCursor:
         beyond = top + slot.gap + slot.height > row + height if direction > 0 else top < row
         return row + _STEP * direction if beyond and slot.height > height // 2 else None
 
-    def row_to_show(self, row: int, height: int) -> int | None:
+    def scroll_row_to_show(self, row: int, height: int) -> int | None:
         """Return the row to scroll to from `row` to show the entry; None if it is shown."""
         if self.index is None or (slot := self.slot) is None:
             return None
@@ -91,7 +91,7 @@ _WORD = re.compile(r"[\w./:@-]+|\S")
 
 def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
     """The selected text as it was written: without marks, and wrapped rows joined again."""
-    last = layout.slots.total - 1
+    last = layout.slots.total_rows - 1
     start = selection.start.y if selection.start is not None else 0
     end = selection.end.y if selection.end is not None else last
     spans = ((row, selection.get_span(row)) for row in range(max(0, start), min(end, last) + 1))
@@ -205,7 +205,7 @@ class Transcript(StripView, can_focus=True):
         if not len(self._slots):
             self.refresh()
 
-    def new_layout(self) -> TranscriptLayout:
+    def make_empty_layout(self) -> TranscriptLayout:
         """An empty layout, to be filled and then shown."""
         return self._layout.empty_copy()
 
@@ -216,11 +216,11 @@ class Transcript(StripView, can_focus=True):
         self._unseen, self._following = 0, True
         self._settle()
 
-    def show_more(self, layout: TranscriptLayout) -> None:
+    def extend_layout(self, layout: TranscriptLayout) -> None:
         """Show a whole session of which the end is shown, without moving the visible part."""
         layout.copy_settings(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
-        entries, rows = layout.adopt(self._layout, self.scroll_offset.y)
+        entries, rows = layout.adopt_layouts(self._layout, self.scroll_offset.y)
         self._have(layout)
         self._cursor.index = cursor + entries if cursor is not None else None
         self._set_height()
@@ -233,38 +233,38 @@ class Transcript(StripView, can_focus=True):
         self._layout, self._slots, self._cursor = layout, layout.slots, EntryCursor(layout.slots)
         self._painter_now = None
 
-    def apply(self, changes: Iterable[EntryChange], *, streams: bool = False) -> bool:
+    def apply_changes(self, changes: Iterable[EntryChange], *, is_streaming: bool = False) -> bool:
         """Show changes; returns False while some layout is left for `continue_layout`.
 
         Then there is a picture once that is done, or when the next changes come: one for each time that some come.
-        Where text `streams`, few rows change, and only they are drawn.
+        Where text `is_streaming`, few rows change, and only they are drawn.
         """
-        behind = self._layout.is_behind
+        behind = self._layout.has_unfinished_layout
         count, held = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
         changed = {index for change in changes if (index := self._take(change)) is not None}
         if not self._width:
             return True
-        self._layout.update(changed, self._near)
-        if held is not None and (shift := self._layout.anchor_shift(held)):
+        self._layout.lay_out_changed(changed, self._near)
+        if held is not None and (shift := self._layout.rows_moved_since(held)):
             self._set_height()
             self._move_to(self.scroll_offset.y + shift)
         if (added := len(self._slots) - count) > 0 and not self._following:
             self._unseen += added
             self.post_message(self.FollowChanged(False, self._unseen))
-        if behind or not self._layout.is_behind:
-            self._settle(streams=streams)
-        return not self._layout.is_behind
+        if behind or not self._layout.has_unfinished_layout:
+            self._settle(streams=is_streaming)
+        return not self._layout.has_unfinished_layout
 
     def continue_layout(self) -> bool:
         """Continue layout that exceeded its time budget; return True when nothing is left."""
-        if self._layout.is_behind and self._layout.catch_up(self._near):
+        if self._layout.has_unfinished_layout and self._layout.catch_up(self._near):
             self._settle(streams=True)
-        return not self._layout.is_behind
+        return not self._layout.has_unfinished_layout
 
     def _take(self, change: EntryChange) -> int | None:
-        if isinstance(change, DropEntry) and (index := self._slots.index_of(change.key)) is not None:
+        if isinstance(change, EntryRemoved) and (index := self._slots.index_of_key(change.key)) is not None:
             self._cursor.on_removed(index)
-        return self._layout.apply(change)
+        return self._layout.apply_change(change)
 
     @property
     def _near(self) -> range:
@@ -279,7 +279,7 @@ class Transcript(StripView, can_focus=True):
         if self._following:
             self._layout.lay_out_end(self.size.height)
             self._set_height()
-            self._move_to(self._slots.total - self.size.height)
+            self._move_to(self._slots.total_rows - self.size.height)
         else:
             self._show_from(self.scroll_offset.y)
         if streams:
@@ -295,7 +295,7 @@ class Transcript(StripView, can_focus=True):
             self._move_to(begins)
 
     def _set_height(self) -> None:
-        height = self._slots.total
+        height = self._slots.total_rows
         if height != self.virtual_size.height or self.virtual_size.width != self.size.width:
             self.set_height(height)
 
@@ -334,14 +334,14 @@ class Transcript(StripView, can_focus=True):
         if event.size.width == self._width:
             self._settle()
             return
-        place = self._slots.place(self.scroll_offset.y)
+        place = self._slots.relative_position(self.scroll_offset.y)
         self._width = event.size.width
         self._painter_now = None
         self._layout.resize(self._width - MARK_WIDTH - RIGHT_MARGIN)
         if not self._following and place is not None:
-            self._layout.make_exact(place[0])
+            self._layout.lay_out_exactly(place[0])
             self._set_height()
-            self._move_to(self._slots.row_at_place(*place))
+            self._move_to(self._slots.row_at_position(*place))
         self._settle()
 
     @property
@@ -389,7 +389,7 @@ class Transcript(StripView, can_focus=True):
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
         # Offsets cost as much as the row, and each is a style that Rich and Textual remember.
-        return strip if self._drawing or row >= self._slots.total else strip.apply_offsets(0, row)
+        return strip if self._drawing or row >= self._slots.total_rows else strip.apply_offsets(0, row)
 
     @property
     def allow_select(self) -> bool:
@@ -405,7 +405,7 @@ class Transcript(StripView, can_focus=True):
 
     def on_focus(self) -> None:
         """Put the cursor on the lowest entry in view."""
-        self._cursor.start(self.scroll_offset.y + self.size.height - 1)
+        self._cursor.place_at_row(self.scroll_offset.y + self.size.height - 1)
         self.refresh()
 
     def on_blur(self) -> None:
@@ -416,14 +416,14 @@ class Transcript(StripView, can_focus=True):
         """Put the cursor on an entry and scroll it into view."""
         self._cursor.index = index = max(0, min(len(self._slots) - 1, index))
         self._show_from(self._slots.first_row(index))
-        row = self._cursor.row_to_show(self.scroll_offset.y, self.size.height)
+        row = self._cursor.scroll_row_to_show(self.scroll_offset.y, self.size.height)
         if row is not None:
             self._go_to(row)
         self.refresh()
 
     def go_to_entry(self, key: str) -> None:
         """Put the cursor, and the focus, on an entry that is shown."""
-        if (index := self._slots.index_of(key)) is not None:
+        if (index := self._slots.index_of_key(key)) is not None:
             self._cursor.index = index
             self.focus()
             self.move_cursor(index)
@@ -433,10 +433,10 @@ class Transcript(StripView, can_focus=True):
         if self._cursor.slot is None:
             self.on_focus()
             return
-        row = self._cursor.row_through(direction, self.scroll_offset.y, self.size.height)
+        row = self._cursor.scroll_row_within_entry(direction, self.scroll_offset.y, self.size.height)
         if row is not None:
             self._go_to(row)
-        elif (index := self._cursor.next(direction)) is not None:
+        elif (index := self._cursor.find_next_index(direction)) is not None:
             self.move_cursor(index)
         elif direction > 0:
             self.follow_end()
@@ -505,8 +505,8 @@ class Transcript(StripView, can_focus=True):
         """
         event.prevent_default()
         offset = event.get_content_offset(self)
-        row = self.scroll_offset.y + offset.y if offset is not None else self._slots.total
-        if row >= self._slots.total:
+        row = self.scroll_offset.y + offset.y if offset is not None else self._slots.total_rows
+        if row >= self._slots.total_rows:
             return
         if event.chain > 1:
             self._select(event, row)
@@ -536,4 +536,4 @@ class Transcript(StripView, can_focus=True):
         href = event.style.meta.get("href")
         if href != self._link_under_mouse:
             self._link_under_mouse = href
-            self.tooltip = Content(make_visible(str(href))) if href else None
+            self.tooltip = Content(make_safe_text(str(href))) if href else None

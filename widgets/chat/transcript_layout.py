@@ -7,11 +7,11 @@ from itertools import accumulate
 from typing import NamedTuple, Self
 
 from widgets.chat.entries.entry_base import (
-    DropEntry,
     EntryChange,
-    EntryGutter,
+    EntryMarks,
+    EntryPut,
+    EntryRemoved,
     GrowingRows,
-    PutEntry,
     TranscriptEntry,
 )
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry
@@ -25,13 +25,13 @@ class SlotLayout(NamedTuple):
     entry: TranscriptEntry
     opened: bool
     lines: list[StyledLine]
-    marks: EntryGutter
+    marks: EntryMarks
     height: int
     exact: bool
-    growing: GrowingRows | None
+    growing_rows: GrowingRows | None
 
 
-_NO_MARKS = EntryGutter()
+_NO_MARKS = EntryMarks()
 
 
 class EntrySlot:
@@ -109,12 +109,12 @@ class EntrySlots:
         return len(self.items)
 
     @property
-    def total(self) -> int:
+    def total_rows(self) -> int:
         """Rows of everything, and one empty row below."""
         self._update()
         return self._tops[-1] + 1 if self.items else 0
 
-    def index_of(self, key: str) -> int | None:
+    def index_of_key(self, key: str) -> int | None:
         """The position of an entry."""
         return self._by_key.get(key)
 
@@ -128,7 +128,7 @@ class EntrySlots:
         self._update()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
 
-    def place(self, row: int) -> tuple[int, float] | None:
+    def relative_position(self, row: int) -> tuple[int, float] | None:
         """The index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
         if not self.items:
             return None
@@ -136,10 +136,10 @@ class EntrySlots:
         slot = self.items[index]
         return index, (row - self.first_row(index)) / max(1, slot.gap + slot.height)
 
-    def row_at_place(self, index: int, part: float) -> int:
-        """The row at this `place`."""
+    def row_at_position(self, index: int, fraction: float) -> int:
+        """The row at this `relative_position`."""
         slot = self.items[index]
-        return self.first_row(index) + round(part * (slot.gap + slot.height))
+        return self.first_row(index) + round(fraction * (slot.gap + slot.height))
 
     def append(self, slot: EntrySlot) -> int:
         """Add a slot at the end; returns its index."""
@@ -225,7 +225,7 @@ class EntrySlots:
             gap = 1
         else:
             above = self.items[previous]
-            one = type(above.entry) is type(slot.entry) and slot.entry.runs
+            one = type(above.entry) is type(slot.entry) and slot.entry.is_compact
             gap = 0 if one and not above.opened else 1
         if gap != slot.gap:
             slot.gap = gap
@@ -266,7 +266,7 @@ class TranscriptLayout:
         return len(self._laid_out)
 
     @property
-    def is_behind(self) -> bool:
+    def has_unfinished_layout(self) -> bool:
         """Return whether some layout is left for `catch_up`."""
         return bool(self._unfinished)
 
@@ -283,7 +283,7 @@ class TranscriptLayout:
         if self.slots.hide_interventions != other.slots.hide_interventions:
             self.slots.toggle_interventions()
 
-    def adopt(self, other: Self, row: int) -> tuple[int, int]:
+    def adopt_layouts(self, other: Self, row: int) -> tuple[int, int]:
         """Take over layouts and open states of the other's entries; it is not used afterwards.
 
         Returns how many entries and rows further down that lies here which is at `row` there.
@@ -293,12 +293,12 @@ class TranscriptLayout:
         held = other.slots.index_at_row(row)
         key, top = other.slots.items[held].entry.key, other.slots.first_row(held)
         for slot in other.slots.items:
-            if (index := self.slots.index_of(slot.entry.key)) is not None:
+            if (index := self.slots.index_of_key(slot.entry.key)) is not None:
                 self.slots.replace_slot(index, slot)
                 if slot.lines is not None:
                     self._laid_out[id(slot)] = slot
         self._unfinished |= other._unfinished
-        here = self.slots.index_of(key)
+        here = self.slots.index_of_key(key)
         if here is None:
             # In a turn of which but the end was shown, the keys are others: what is as far from the end is it.
             here = max(0, len(self.slots) - len(other.slots) + held)
@@ -317,11 +317,11 @@ class TranscriptLayout:
         self.slots.resize(old, self._width)
         self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
 
-    def apply(self, change: EntryChange) -> int | None:
+    def apply_change(self, change: EntryChange) -> int | None:
         """Apply a change; return the index of the new or changed entry, None if one was removed."""
         match change:
-            case PutEntry(entry):
-                index = self.slots.index_of(entry.key)
+            case EntryPut(entry):
+                index = self.slots.index_of_key(entry.key)
                 if index is not None:
                     self.slots.replace_entry(index, entry)
                     return index
@@ -329,8 +329,8 @@ class TranscriptLayout:
                 if self.slots.is_hidden(entry):
                     slot.height, slot.exact = 0, True
                 return self.slots.append(slot)
-            case DropEntry(key):
-                index = self.slots.index_of(key)
+            case EntryRemoved(key):
+                index = self.slots.index_of_key(key)
                 if index is not None:
                     self._laid_out.pop(id(self.slots.items[index]), None)
                     self.slots.remove(index)
@@ -350,8 +350,8 @@ class TranscriptLayout:
             oldest = next(iter(self._laid_out))
             self._laid_out.pop(oldest).drop_rows()
 
-    def update(self, indices: Iterable[int], near: range) -> None:
-        """Lay out changed entries in the rows `near` the view, as far as time allows.
+    def lay_out_changed(self, indices: Iterable[int], visible_rows: range) -> None:
+        """Lay out changed entries in the rows `visible_rows` the view, as far as time allows.
 
         What is elsewhere is laid out when it comes into view.
         """
@@ -363,22 +363,26 @@ class TranscriptLayout:
             slot = self.slots.items[index]
             if late:
                 self._unfinished.add(slot.entry.key)
-            elif slot.lines is not None or isinstance(slot.entry, AnswerEntry) or self.slots.first_row(index) in near:
+            elif (
+                slot.lines is not None
+                or isinstance(slot.entry, AnswerEntry)
+                or self.slots.first_row(index) in visible_rows
+            ):
                 self.lay_out(index, deadline)
                 late = time.thread_time() > deadline
 
-    def catch_up(self, near: range) -> bool:
+    def catch_up(self, visible_rows: range) -> bool:
         """Continue unfinished layout; return whether nothing is left of it."""
-        indices = [index for key in self._unfinished if (index := self.slots.index_of(key)) is not None]
+        indices = [index for key in self._unfinished if (index := self.slots.index_of_key(key)) is not None]
         self._unfinished.clear()
-        self.update(indices, near)
-        return not self.is_behind
+        self.lay_out_changed(indices, visible_rows)
+        return not self.has_unfinished_layout
 
     def lay_out_end(self, height: int) -> None:
         """Make the last `height` rows exact."""
         rows = 0
         for index in range(len(self.slots) - 1, -1, -1):
-            self.make_exact(index)
+            self.lay_out_exactly(index)
             slot = self.slots.items[index]
             rows += slot.gap + slot.height
             if rows > height:
@@ -397,7 +401,7 @@ class TranscriptLayout:
             held = first if anchor is None else anchor
             before = self.slots.first_row(held)
             for index in range(max(0, first - 1), self.slots.index_at_row(row + height) + 1):
-                self.make_exact(index)
+                self.lay_out_exactly(index)
             shift = self.slots.first_row(held) - before
             if not shift:
                 break
@@ -411,12 +415,12 @@ class TranscriptLayout:
         index = self.slots.index_at_row(row)
         return self.slots.items[index].entry.key, self.slots.first_row(index)
 
-    def anchor_shift(self, held: tuple[str, int]) -> int:
+    def rows_moved_since(self, anchor: tuple[str, int]) -> int:
         """Return how many rows the entry of an anchor has moved down; 0 if it is gone."""
-        index = self.slots.index_of(held[0])
-        return self.slots.first_row(index) - held[1] if index is not None else 0
+        index = self.slots.index_of_key(anchor[0])
+        return self.slots.first_row(index) - anchor[1] if index is not None else 0
 
-    def make_exact(self, index: int) -> None:
+    def lay_out_exactly(self, index: int) -> None:
         """Lay out a slot, unless it is."""
         slot = self.slots.items[index]
         if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):

@@ -100,7 +100,7 @@ class TranscriptStyles:
         self.base = widget.rich_style
         """The widget's own style, with its background."""
 
-    def style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
+    def resolve_style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
         """The style of a face on the background of `fill`."""
         key = (face, fill, cursor)
         style = self._styles.get(key)
@@ -214,7 +214,7 @@ class TranscriptPainter:
         line = slot.line(offset)
         text, face = slot.marks.mark_at(offset, slot.height)
         under = slot.entry.fill
-        segments = [Segment(text, self._palette.style(face, under, cursor))]
+        segments = [Segment(text, self._palette.resolve_style(face, under, cursor))]
         fill = line.fill or under
         inside = line.code is None
         if line.code is not None and (language := line.code[0].missing_lexer):
@@ -223,12 +223,14 @@ class TranscriptPainter:
             # The background of code begins with the code, not with the indent of the list that it is in.
             inside = inside or part_face.role.startswith("code")
             if part:
-                style = self._palette.style(part_face, fill if inside else under, _lit(offset, cursor))
+                style = self._palette.resolve_style(part_face, fill if inside else under, _lit(offset, cursor))
                 segments.append(Segment(part, style))
         return segments
 
     def _strip(self, segments: list[Segment], slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        rest = self._palette.style(TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor))
+        rest = self._palette.resolve_style(
+            TEXT_STYLE, slot.line(offset).fill or slot.entry.fill, _lit(offset, cursor)
+        )
         room = width - RIGHT_MARGIN - sum(cell_width(text) for text, _, _ in segments)
         if room < 0:
             return (

@@ -23,7 +23,7 @@ def join_parts(parts: Sequence[LinePart], gap: str) -> Content:
     return Content(gap).join(part.content for part in parts)
 
 
-def fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
+def select_fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
     """Return as many whole parts as fit, at least the most important one."""
     kept = list(parts)
     while len(kept) > 1 and join_parts(kept, gap).cell_length > width:

@@ -55,7 +55,7 @@ class OnScreenClock:
             self._since = time.monotonic()
             self._gained.set()
 
-    async def wait(self, seconds: float) -> None:
+    async def wait_until_on_screen(self, seconds: float) -> None:
         """Return once the state is on the screen, or after a number of seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._gained.wait(), seconds)
@@ -99,9 +99,9 @@ class JoinedKey(events.Key):
 JoinedKey.handler_name = events.Key.handler_name
 
 
-def mark_joined_keys(read: Iterable[Message]) -> list[Message]:
+def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
     """Return the events of one read, with joined keys as `JoinedKey`."""
-    messages = list(read)
+    messages = list(read_messages)
     run: list[tuple[int, events.Key]] = []
     runs = [run]
     for at, message in enumerate(messages):
@@ -129,7 +129,7 @@ class InputOrder:
         self._app = app
         self._deliver = deliver
         self._waiting: deque[events.Event] = deque()
-        self._followed: FollowedEvent | None = None
+        self._followed: EventFollower | None = None
         self._event: events.Event | None = None
         """The event that is being handled."""
         self._done = asyncio.Event()
@@ -139,7 +139,7 @@ class InputOrder:
         """Since when, in monotonic seconds."""
 
     @property
-    def arrived(self) -> float:
+    def arrival_time(self) -> float:
         """Return when the current input arrived, in monotonic seconds; now if there is none."""
         return time.monotonic() if self._event is None else self._event.time
 
@@ -173,7 +173,7 @@ class InputOrder:
     def press_key(self, key: str) -> None:
         """Press a key as part of the current input, such as a click: before any later input."""
         event = events.Key(key, None)
-        event.time = self.arrived
+        event.time = self.arrival_time
         self._waiting.appendleft(event)
         self._app.call_later(self._begin)
 
@@ -181,7 +181,7 @@ class InputOrder:
         if self._followed is None or self._writes_on(self._followed):
             await self._hand_on()
 
-    def _writes_on(self, before: "FollowedEvent") -> bool:
+    def _writes_on(self, before: "EventFollower") -> bool:
         """Return whether the next event is a letter for the field that just got one."""
         if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
             return False
@@ -205,12 +205,12 @@ class InputOrder:
                 continue
             self._event = event
             self._done.clear()
-            self._followed = followed = FollowedEvent(self._app, event, self._hand_on)
+            self._followed = followed = EventFollower(self._app, event, self._hand_on)
             if followed.ready:
                 self._waiting.popleft()
                 await self._deliver(event)
             if not followed.ready or not isinstance(event, events.MouseMove):
-                followed.begin()
+                followed.start()
                 if not self._waiting or not self._writes_on(followed):
                     return
                 followed.stop()
@@ -247,9 +247,9 @@ class OrderedApp(App[None]):
         self.input.press_key(key)
 
 
-def input_arrival(app: App[Any]) -> float:
+def input_arrival_time(app: App[Any]) -> float:
     """Return when the input that the app is handling arrived, in monotonic seconds."""
-    return app.input.arrived if isinstance(app, OrderedApp) else time.monotonic()
+    return app.input.arrival_time if isinstance(app, OrderedApp) else time.monotonic()
 
 
 def is_joined_input(app: App[Any]) -> bool:
@@ -257,7 +257,7 @@ def is_joined_input(app: App[Any]) -> bool:
     return isinstance(app, OrderedApp) and app.input.is_key_joined
 
 
-async def after_input_painted(app: App[Any]) -> None:
+async def wait_until_input_painted(app: App[Any]) -> None:
     """Return once the effect of the user's input is on the screen; call it before a large change."""
     if isinstance(app, OrderedApp):
         await app.input.wait_until_painted()
@@ -268,7 +268,7 @@ def is_handling_input(app: App[Any]) -> bool:
     return isinstance(app, OrderedApp) and app.input.is_handling
 
 
-class FollowedEvent:
+class EventFollower:
     """Follows one event until everything that it caused is done.
 
     Args:
@@ -299,7 +299,7 @@ class FollowedEvent:
             if self._pointer is not None:
                 yield self._app.mouse_captured or self._app.get_widget_at(*self._pointer)[0]
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start at the node, and again at the focused widget."""
         self._concerned |= dict.fromkeys(self._targets())
         paths = [path for node in self._concerned if (path := node.ancestors_with_self)[-1] is self._app]
@@ -328,7 +328,7 @@ class FollowedEvent:
             return
         self._rounds += 1
         if self._met and self._rounds < _ROUNDS:
-            self.begin()
+            self.start()
         else:
             await self._end()
 
@@ -356,7 +356,7 @@ class FollowedEvent:
 class _Visit(NamedTuple):
     """An event that is followed, at a node."""
 
-    followed: FollowedEvent
+    followed: EventFollower
     node: DOMNode
 
     async def over(self) -> None:

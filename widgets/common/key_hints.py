@@ -50,7 +50,7 @@ class KeyHint(NamedTuple):
     keys: str
     """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
     plain words."""
-    words: str
+    label: str
     """The effect: `open`, `go back`."""
     enabled: bool = True
 
@@ -85,8 +85,8 @@ class KeyHint(NamedTuple):
         words = "$footer-description-foreground" if self.enabled else "$foreground 40%"
         underline = " underline" if hovered and self.first_key else ""
         if not self.keys:
-            return Content.styled(self.words, words)
-        return Content.assemble((self.name, key + underline), " ", (self.words, words + underline))
+            return Content.styled(self.label, words)
+        return Content.assemble((self.name, key + underline), " ", (self.label, words + underline))
 
 
 PlacedHint = tuple[int, int, KeyHint]
@@ -94,17 +94,17 @@ PlacedHint = tuple[int, int, KeyHint]
 
 
 class HintLine(ClickTargets):
-    """Draws hints at the positions of `places`, and presses their keys when clicked."""
+    """Draws hints at the positions of `place_hints`, and presses their keys when clicked."""
 
     hovered: reactive[KeyHint | None] = reactive(None)
 
-    def places(self, width: int) -> Sequence[PlacedHint]:
+    def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return the position of each hint, from left to right and top to bottom."""
         raise NotImplementedError
 
     def render(self) -> Content:
         rows: list[Content] = []
-        for row, column, hint in self.places(self.content_size.width):
+        for row, column, hint in self.place_hints(self.content_size.width):
             while len(rows) <= row:
                 rows.append(Content(""))
             room = column - rows[row].cell_length
@@ -130,7 +130,7 @@ class HintLine(ClickTargets):
         offset = event.get_content_offset(self)
         if offset is None:
             return None
-        for row, column, hint in self.places(self.content_size.width):
+        for row, column, hint in self.place_hints(self.content_size.width):
             if row == offset.y and column <= offset.x < column + hint.width:
                 return hint, hint.key_at(offset.x - column)
         return None
@@ -147,7 +147,7 @@ class KeyHints(HintLine):
         super().__init__()
         self.hints = tuple(hints)
 
-    def places(self, width: int) -> Sequence[PlacedHint]:
+    def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return positions from left to right; hints that do not fit start a new line."""
         placed: list[PlacedHint] = []
         row = column = 0
@@ -160,4 +160,4 @@ class KeyHints(HintLine):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines."""
-        return max((row for row, _, _ in self.places(width)), default=0) + 1
+        return max((row for row, _, _ in self.place_hints(width)), default=0) + 1

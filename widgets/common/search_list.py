@@ -35,7 +35,7 @@ class SearchList(Vertical):
         placeholder: What can be searched for.
         empty: Said where there is no choice at all.
         unmatched: Said where none matches what was typed.
-        asks: The list does not search by itself: what is typed is `Asked` for, and what is set is the answer.
+        asks: The list does not search by itself: what is typed is `QueryChanged` for, and what is set is the answer.
     """
 
     DEFAULT_CSS = """
@@ -73,7 +73,7 @@ class SearchList(Vertical):
         choice: Choice | None
 
     @dataclass
-    class Asked(Message):
+    class QueryChanged(Message):
         """The query is to be searched elsewhere; the results become the choices."""
 
         text: str
@@ -89,14 +89,14 @@ class SearchList(Vertical):
         self,
         placeholder: str,
         *,
-        empty: str = "There is nothing here.",
-        unmatched: str = "Nothing matches.",
-        asks: bool = False,
+        empty_text: str = "There is nothing here.",
+        no_match_text: str = "Nothing matches.",
+        searches_elsewhere: bool = False,
     ) -> None:
         super().__init__()
-        self._empty = empty
-        self._unmatched = unmatched
-        self._asks = asks
+        self._empty = empty_text
+        self._unmatched = no_match_text
+        self._asks = searches_elsewhere
         self._problem = ""
         self._nothing = Static(classes="nothing", markup=False)
         self._field = Input(placeholder=placeholder)
@@ -119,7 +119,7 @@ class SearchList(Vertical):
         self._field.value = text
 
     @property
-    def shown(self) -> Sequence[Choice]:
+    def matching_choices(self) -> Sequence[Choice]:
         """Return the choices that match."""
         return tuple(self._shown)
 
@@ -159,7 +159,7 @@ class SearchList(Vertical):
     def _search(self, event: Input.Changed) -> None:
         event.stop()
         if self._asks:
-            self.post_message(self.Asked(event.value))
+            self.post_message(self.QueryChanged(event.value))
         else:
             self._narrow()
 

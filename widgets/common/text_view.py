@@ -253,7 +253,7 @@ _PALETTE, _DIRECT = 5, 2
 """How a colour is given after 38 or 48: by number, or red, green and blue."""
 
 
-class TextPen:
+class AnsiStyleState:
     """The style of the next characters."""
 
     def __init__(self) -> None:
@@ -311,11 +311,11 @@ def _colour(numbers: Sequence[int]) -> Color | None:
 
 def parse_coloured_text(text: str) -> list[TextLine]:
     """Return the styled lines of a text with colour sequences."""
-    pen = TextPen()
+    pen = AnsiStyleState()
     return [TextLine(tuple(_pieces(line.rstrip("\r"), pen))) for line in text.removesuffix("\n").split("\n")]
 
 
-def _pieces(line: str, pen: TextPen) -> Iterator[tuple[str, Style]]:
+def _pieces(line: str, pen: AnsiStyleState) -> Iterator[tuple[str, Style]]:
     at = column = 0
     for match in (*_SEQUENCE.finditer(line), None):
         piece = line[at : len(line) if match is None else match.start()]

@@ -17,11 +17,11 @@ from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
 from widgets.common.figures import (
     LinePart,
-    fitting_parts,
     format_dollars,
     format_thousands,
     format_tokens,
     join_parts,
+    select_fitting_parts,
 )
 from widgets.common.key_hints import ClickTargets, HintLine, KeyHint, PlacedHint
 
@@ -168,7 +168,7 @@ def _reading_words(reading: ReadingStatus) -> str:
     return f"{read}, about {max(1, round(reading.minutes))} min"
 
 
-class ReadingGrew(Message):
+class SeenLinesSaved(Message):
     """More of what waits was on screen, and that is saved."""
 
 
@@ -194,7 +194,7 @@ class StatusBar(ClickTargets):
     def render(self) -> Content:
         """Render as many whole parts as fit."""
         width = self.size.width
-        parts = fitting_parts(self._parts(), width, _PART_GAP)
+        parts = select_fitting_parts(self._parts(), width, _PART_GAP)
         left, right = (
             join_parts([part for part in parts if part.at_right is side], _PART_GAP) for side in (False, True)
         )
@@ -278,7 +278,7 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 
 
 @runtime_checkable
-class RetitlesKeys(Protocol):
+class HasKeyTitles(Protocol):
     """A widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
@@ -287,7 +287,7 @@ class RetitlesKeys(Protocol):
 
 
 @runtime_checkable
-class ShowsOwnKeys(Protocol):
+class HasNamedKeys(Protocol):
     """A widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
@@ -318,10 +318,10 @@ class KeyBar(HintLine):
         # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            named = {action for node in above if isinstance(node, ShowsOwnKeys) for action in node.named_keys}
+            named = {action for node in above if isinstance(node, HasNamedKeys) for action in node.named_keys}
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
-    def places(self, width: int) -> Sequence[PlacedHint]:
+    def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return the pane's hints from the left and the app's from the right."""
         kept = fitting_hints(self.hints, width)
         placed: list[PlacedHint] = []
@@ -338,23 +338,23 @@ class KeyBar(HintLine):
 
 
 def shown_keys(
-    active: "Sequence[ActiveBinding]", named: Collection[str] = ()
+    bindings: "Sequence[ActiveBinding]", shown_elsewhere: Collection[str] = ()
 ) -> tuple[tuple[KeyHint, int, bool], ...]:
     """Return the keys to show, in the order of the registry.
 
     Args:
-        active: The bindings in force.
-        named: Handlers of actions whose keys stand elsewhere on the screen.
+        bindings: The bindings in force.
+        shown_elsewhere: Handlers of actions whose keys stand elsewhere on the screen.
     """
     found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
-    for position, (node, binding, enabled, _tooltip) in enumerate(active):
+    for position, (node, binding, enabled, _tooltip) in enumerate(bindings):
         if not binding.show or binding.action in found:
             continue
-        order, action = _ACTIONS.get(binding.id or "", (position - len(active), None))
-        if action is not None and action.handler in named:
+        order, action = _ACTIONS.get(binding.id or "", (position - len(bindings), None))
+        if action is not None and action.handler in shown_elsewhere:
             continue
         everywhere = action is not None and action.scope == "app"
-        title = node.title_of(binding.action) if isinstance(node, RetitlesKeys) else ""
+        title = node.title_of(binding.action) if isinstance(node, HasKeyTitles) else ""
         if title is None:
             continue
         hint = KeyHint(binding.key, title or binding.description, enabled)

@@ -6,10 +6,10 @@ from functools import partial
 
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import hunk_texts
-from widgets.diff.diff_cursor import DiffCanvas, Job
+from widgets.diff.diff_cursor import DiffViewAccess, Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import LAYOUT_SLICE_SECONDS, DiffModel
-from widgets.diff.display_cells import widest_line
+from widgets.diff.display_cells import widest_line_width
 from widgets.diff.line_marks import find_moved_lines
 from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import find_hidden_whitespace
@@ -32,8 +32,8 @@ class BackgroundJobs:
         view: Runs the jobs, and hears of their results.
     """
 
-    def __init__(self, sheet: DiffModel, view: DiffCanvas) -> None:
-        self._sheet = sheet
+    def __init__(self, model: DiffModel, view: DiffViewAccess) -> None:
+        self._sheet = model
         self._view = view
         self._waiting: dict[str, Job] = {}
         self._lexing: RenderContext | None = None
@@ -67,10 +67,10 @@ class BackgroundJobs:
     def has_work_after_frame(self) -> bool:
         """Return whether a drawn frame left work to start, such as colours."""
         scene = self._sheet.scene
-        if scene.syntax.wanted and self._lexing is not scene:
+        if scene.syntax.has_requests and self._lexing is not scene:
             self._lexing = scene
             self._waiting["syntax"] = partial(self._lex, scene)
-        return bool(self._waiting and self._sheet.rows.rows)
+        return bool(self._waiting and self._sheet.rows.row_count)
 
     def start_waiting_work(self) -> None:
         """Start the waiting work."""
@@ -83,7 +83,7 @@ class BackgroundJobs:
         moved = await asyncio.to_thread(find_moved_lines, scene.diffs)
         if scene is self._sheet.scene and moved:
             scene.marks.moved = moved
-            self._view.redraw()
+            self._view.redraw_lines()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
         """Find the whitespace-only changes of a large diff, on a thread."""
@@ -96,20 +96,20 @@ class BackgroundJobs:
         """Lay out invisible rows in small pieces on a thread, and measure the width of all rows."""
         sheet = self._sheet
         while layout is sheet.rows and not layout.complete:
-            layout.grow(seconds=LAYOUT_SLICE_SECONDS)
+            layout.lay_out_more(seconds=LAYOUT_SLICE_SECONDS)
             await asyncio.sleep(_PAUSE)
         if layout is not sheet.rows:
             return
         self._view.handle_growth()
         if not sheet.wrap:
-            cells = await asyncio.to_thread(widest_line, sheet.diffs, layout.segments)
+            cells = await asyncio.to_thread(widest_line_width, sheet.diffs, layout.segments)
             if layout is sheet.rows:
                 sheet.record_width(cells)
                 self._view.handle_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
-        while scene is self._sheet.scene and await scene.syntax.work():
-            self._view.redraw()
+        while scene is self._sheet.scene and await scene.syntax.lex_requested():
+            self._view.redraw_lines()
         if self._lexing is scene:
             self._lexing = None
 

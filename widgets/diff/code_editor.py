@@ -100,19 +100,19 @@ class CodeEditor(TextArea):
         self._glyphs = _glyphs_for(text)
         self.text = text.translate(self._glyphs)
 
-    def use_vim(self, tell: Callable[[str], None]) -> None:
-        """Use vim's keys from now on; `tell` is called with each new mode."""
+    def use_vim(self, on_mode: Callable[[str], None]) -> None:
+        """Use vim's keys from now on; `on_mode` is called with each new mode."""
         from widgets.vim.vim_keys import VimKeys
 
-        self._vim = VimKeys(self, tell)
-        self.take_escape()
+        self._vim = VimKeys(self, on_mode)
+        self.handle_escape()
 
     @property
     def mode(self) -> str:
         """Return the mode of vim's keys for the status line; empty without vim."""
         return self._vim.mode_label if self._vim is not None and not self.read_only else ""
 
-    def take_escape(self) -> bool:
+    def handle_escape(self) -> bool:
         """Let vim's keys handle Escape; return whether they did."""
         return self._vim is not None and self._vim.handle_key(events.Key("escape", None))
 
@@ -242,7 +242,7 @@ class ConflictEditor(CodeEditor):
         blocks = self.blocks
         return next((block for block in blocks if block.end >= row), blocks[-1] if blocks else None)
 
-    def step(self, by: int) -> None:
+    def go_to_conflict(self, by: int) -> None:
         """Move the cursor to the next open conflict, or to the previous one with -1."""
         row = self.cursor_location[0]
         if by > 0:
@@ -258,7 +258,7 @@ class ConflictEditor(CodeEditor):
             self.move_cursor((block.start, 0))
             self.scroll_to(x=0, y=max(0, block.start - 2), animate=False)
 
-    def choose(self, side: ConflictSide) -> bool:
+    def resolve_current(self, side: ConflictSide) -> bool:
         """Replace the open conflict at the cursor by one side or both; return whether there was one."""
         block = self.current_block
         if block is None:

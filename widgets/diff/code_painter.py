@@ -82,8 +82,8 @@ class CodePosition(NamedTuple):
 class CodePainter:
     """Paints the rows that show source."""
 
-    def __init__(self, scene: RenderContext, style: StyleOf) -> None:
-        self.scene = scene
+    def __init__(self, context: RenderContext, style: StyleOf) -> None:
+        self.scene = context
         self.style = style
 
     def paint(
@@ -179,7 +179,7 @@ class CodePainter:
         if spaces:
             return CodeStyle(kind, f"␣{sign} ", words, dim)
         if line in self.scene.marks.moved:
-            since = self.scene.marks.words_since_moved(line)
+            since = self.scene.marks.words_changed_by_move(line)
             return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)
         return CodeStyle(kind, f" {sign} ", words, dim)
 
@@ -187,7 +187,7 @@ class CodePainter:
         """The visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
         shown = line.text
-        first, last, blank, before, after = self.scene.cut_line(line, at.part)
+        first, last, blank, before, after = self.scene.cut_wrapped_line(line, at.part)
         base = ["diff--plain"]
         if looks.dim:
             base.append("diff--left-out")
@@ -225,7 +225,7 @@ class CodePainter:
         side, number = at.side, at.number
         if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
             side, number = "new", at.row.new
-        tokens: Sequence[StyledStretch] = self.scene.syntax.spans(at.row.file, side, number)
+        tokens: Sequence[StyledStretch] = self.scene.syntax.line_tokens(at.row.file, side, number)
         words = looks.words
         if shown.stops:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]

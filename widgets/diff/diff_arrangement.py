@@ -267,7 +267,7 @@ class _Builder:
         return merge(on("old"), on("new"), key=itemgetter(0))
 
 
-def arrange(
+def arrange_diffs(
     diffs: Sequence[FileDiff],
     shape: DiffShape,
     *,

@@ -50,7 +50,7 @@ class Landmarks:
         self.comments: list[int] = []
         """Row of each remark."""
 
-    def note(self, row: int, segment: Segment) -> None:
+    def add_segment(self, row: int, segment: Segment) -> None:
         """Add the landmarks of a segment at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
@@ -64,7 +64,7 @@ class Landmarks:
                 self.hunk_keys.append(key)
 
     @staticmethod
-    def next_below(rows: Sequence[int], row: int) -> int | None:
+    def landmark_below(rows: Sequence[int], row: int) -> int | None:
         """Return the next landmark below a row."""
         index = bisect_right(rows, row)
         return rows[index] if index < len(rows) else None
@@ -87,11 +87,11 @@ class DiffLayout:
         self._rows = [0]
         self._lines = [0]
 
-    def grow(self, *, lines: float = inf, seconds: float = inf) -> None:
+    def lay_out_more(self, *, lines: float = inf, seconds: float = inf) -> None:
         """Compute more rows, up to a number of terminal lines or seconds; without a limit, all."""
         if self._lines[-1] >= lines or self.complete:
             return
-        segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.note
+        segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.add_segment
         clock = time.perf_counter
         row, line, end = rows[-1], heights[-1], clock() + seconds
         for segment in self._source:
@@ -106,7 +106,7 @@ class DiffLayout:
         self.complete = True
 
     @property
-    def rows(self) -> int:
+    def row_count(self) -> int:
         return self._rows[-1]
 
     @property
@@ -116,16 +116,16 @@ class DiffLayout:
 
     def row_at(self, number: int) -> Row:
         """Return a row by its number. Raises `IndexError`."""
-        index = self.segment_of(number)
+        index = self.segment_index_of(number)
         return self.segments[index].row_at(number - self._rows[index])
 
-    def nearest(self, number: int) -> int:
+    def nearest_row(self, number: int) -> int:
         """Return the existing row number nearest to a number."""
-        return max(0, min(number, self.rows - 1))
+        return max(0, min(number, self.row_count - 1))
 
-    def segment_of(self, number: int) -> int:
+    def segment_index_of(self, number: int) -> int:
         """Return the index of the segment that holds a row."""
-        if not 0 <= number < self.rows:
+        if not 0 <= number < self.row_count:
             raise IndexError(number)
         return bisect_right(self._rows, number) - 1
 
@@ -141,9 +141,9 @@ class DiffLayout:
         above = segment.heights[number - 1] if number else 0
         return RowPart(self._rows[index] + number, segment.row_at(number), inner - above)
 
-    def line_of(self, number: int) -> int:
+    def first_line_of(self, number: int) -> int:
         """Return the first terminal line of a row."""
-        index = self.segment_of(number)
+        index = self.segment_index_of(number)
         segment, inner = self.segments[index], number - self._rows[index]
         if segment.heights is None or not inner:
             return self._lines[index] + inner
@@ -151,7 +151,9 @@ class DiffLayout:
 
     def height_of(self, number: int) -> int:
         """Return the number of terminal lines of a row."""
-        return (self.line_of(number + 1) if number + 1 < self.rows else self.height) - self.line_of(number)
+        return (self.first_line_of(number + 1) if number + 1 < self.row_count else self.height) - self.first_line_of(
+            number
+        )
 
     def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
         """Return the segments on these terminal lines, each with its first line and the line after its last."""
@@ -174,7 +176,7 @@ class DiffLayout:
         """Return the first row of a hunk."""
         known = self.landmarks
         while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
-            self.grow(lines=self.height + _STEP)
+            self.lay_out_more(lines=self.height + _STEP)
         index = bisect_left(known.hunk_keys, (file, hunk))
         found = index < len(known.hunks) and known.hunk_keys[index] == (file, hunk)
         return known.hunks[index] if found else None
@@ -183,7 +185,7 @@ class DiffLayout:
         """Return the row of a file's head."""
         files = self.landmarks.files
         while not self.complete and len(files) <= file:
-            self.grow(lines=self.height + _STEP)
+            self.lay_out_more(lines=self.height + _STEP)
         return files[file] if file < len(files) else None
 
     def find_equal_row(self, row: Row) -> int | None:
@@ -213,9 +215,9 @@ class DiffLayout:
             return None
         _, side, line = row.newest
         # What of the hunk is context begins above it, and stands between its parts and below them.
-        for index in count(max(0, self.segment_of(start) - 1)):
+        for index in count(max(0, self.segment_index_of(start) - 1)):
             if index == len(self.segments):
-                self.grow(lines=self.height + _STEP)
+                self.lay_out_more(lines=self.height + _STEP)
             if index == len(self.segments) or _is_beyond(self.segments[index], row.file, hunk):
                 break
             inner = self.segments[index].find_row(side, line) if self.segments[index].file == row.file else None
@@ -245,11 +247,11 @@ class DiffLayout:
     def _segments_of(self, file: int, line: int | None) -> tuple[int, int]:
         """The segments of a file, from, to, worked out at least as far as a line of the new text; None is its end."""
         while not self.complete and not self._is_past(file, line):
-            self.grow(lines=self.height + _STEP)
+            self.lay_out_more(lines=self.height + _STEP)
         files = self.landmarks.files
-        first = 0 if file < 0 else self.segment_of(files[file]) if file < len(files) else len(self.segments)
+        first = 0 if file < 0 else self.segment_index_of(files[file]) if file < len(files) else len(self.segments)
         following = file + 1
-        return first, self.segment_of(files[following]) if following < len(files) else len(self.segments)
+        return first, self.segment_index_of(files[following]) if following < len(files) else len(self.segments)
 
     def _is_past(self, file: int, line: int | None) -> bool:
         if not self.segments:

@@ -7,10 +7,10 @@ from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers, side_text
-from widgets.diff.diff_arrangement import Comment, DiffShape, arrange
+from widgets.diff.diff_arrangement import Comment, DiffShape, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
-from widgets.diff.display_cells import widest_line
+from widgets.diff.display_cells import widest_line_width
 from widgets.diff.file_facts import proposal_notes, warning_notes
 from widgets.diff.line_marks import LineMarks
 from widgets.diff.render_context import RenderContext
@@ -66,7 +66,7 @@ class DiffModel:
 
     # What is shown
 
-    def show(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
+    def show_change(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
         """Show a change; folds and position are kept, even if its files are in another order."""
         places = {diff.change.path: number for number, diff in enumerate(diffs)}
         self._numbers = {
@@ -99,7 +99,7 @@ class DiffModel:
         if len(last) < len(self.diffs):
             self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
 
-    def clear(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
+    def show_message(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
         """Show a message or plain lines in place of a change."""
         self.proposal, self.diffs, self.versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
@@ -113,7 +113,7 @@ class DiffModel:
         self.scene = RenderContext()
         self.spaces = None
 
-    def shows(self, proposal: Proposal) -> bool:
+    def is_showing(self, proposal: Proposal) -> bool:
         """Return whether this proposal is shown."""
         return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
 
@@ -130,7 +130,7 @@ class DiffModel:
                 return row._replace(hunk=number)
         return row
 
-    def long_lines(self, row: LineRow) -> frozenset[SourceLine]:
+    def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
         left_out = any(self.scene.shown_spans(row, side, line) for _, side, line in lines)
@@ -153,8 +153,8 @@ class DiffModel:
         scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
         scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
         self.left_out = self._left_out()
-        scene.marks.show_parts(self.left_out.parts)
-        self.rows = arrange(
+        scene.marks.limit_to_parts(self.left_out.parts)
+        self.rows = arrange_diffs(
             self.diffs,
             self.shape,
             top=(*self._top, *self.notes),
@@ -162,14 +162,14 @@ class DiffModel:
             left_out=self.left_out,
             notes=self.left_out.notes(self.diffs, self.space_key),
             measure=scene.height_of,
-            fits=scene.fits_all if self.wrap else None,
+            fits=scene.all_fit_on_one_row if self.wrap else None,
         )
         # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
-        self.rows.grow(lines=2 * size.height)
-        self.rows.grow(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
+        self.rows.lay_out_more(lines=2 * size.height)
+        self.rows.lay_out_more(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
         number = 0 if row is None else self.rows.find_equal_row(row) or 0
-        if row is not None and self.rows.rows:
-            self.rows.grow(lines=self.rows.line_of(self.rows.nearest(number)) + 2 * size.height)
+        if row is not None and self.rows.row_count:
+            self.rows.lay_out_more(lines=self.rows.first_line_of(self.rows.nearest_row(number)) + 2 * size.height)
         return number
 
     def _left_out(self) -> HiddenWhitespace:
@@ -177,24 +177,24 @@ class DiffModel:
         if self.white_space or self.spaces is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
-        return self.spaces.excluding(self.diffs, self.shape.spaces, remarked)
+        return self.spaces.without_hunks(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
         parts = self.left_out.parts.get((line.file, hunk))
         return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)
 
-    def first_hunk(self) -> int:
+    def first_hunk_row(self) -> int:
         """Return the first row of the first hunk; 0 without hunks."""
         hunks = self.rows.landmarks.hunks
         while not hunks and not self.rows.complete:
-            self.rows.grow(lines=self.rows.height + _LINES_AT_ONCE)
+            self.rows.lay_out_more(lines=self.rows.height + _LINES_AT_ONCE)
         return hunks[0] if hunks else 0
 
     @property
     def is_short(self) -> bool:
         """Return whether the change is laid out and measured before the first frame."""
-        return self.rows.complete and self.rows.rows <= _LINES_AT_ONCE
+        return self.rows.complete and self.rows.row_count <= _LINES_AT_ONCE
 
     def measure(self) -> None:
         """Measure the width of the lines that are laid out at once."""
@@ -203,7 +203,9 @@ class DiffModel:
         if not self.wrap:
             first = self.rows.segments_between(0, _LINES_AT_ONCE)
             self.record_width(
-                widest_line(self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first))
+                widest_line_width(
+                    self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)
+                )
             )
 
     def record_width(self, cells: int) -> None:

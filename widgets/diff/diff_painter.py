@@ -17,7 +17,7 @@ from widgets.diff.diff_rows import BlankRow, CommentRow, FileRow, FoldRow, LineR
 from widgets.diff.display_cells import display_text, wrap_words
 from widgets.diff.file_facts import file_facts, file_name, file_sign
 from widgets.diff.render_context import RenderContext, StyleOf
-from widgets.diff.white_space import space_words
+from widgets.diff.white_space import describe_space_lines
 
 _NOTES = {
     "note": ("·", "diff--note"),
@@ -53,10 +53,10 @@ StyledPiece = tuple[str, tuple[str, ...]]
 class DiffPainter:
     """Paints rows."""
 
-    def __init__(self, scene: RenderContext, style: StyleOf) -> None:
-        self.scene = scene
+    def __init__(self, context: RenderContext, style: StyleOf) -> None:
+        self.scene = context
         self.style = style
-        self._code = CodePainter(scene, style)
+        self._code = CodePainter(context, style)
 
     def paint(
         self,
@@ -101,7 +101,7 @@ class DiffPainter:
 
     def _spaces(self, row: SpaceRow, over: tuple[str, ...]) -> Strip:
         number = self.scene.diffs[row.file].change.hunks[row.hunk].number
-        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {space_words(row.lines)}"
+        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {describe_space_lines(row.lines)}"
         hint = " · Enter shows them"
         if cell_len(text) + len(hint) + 2 <= self.scene.width:
             text += hint
@@ -139,18 +139,18 @@ class DiffPainter:
     def _note(self, row: NoteRow, part: int, over: tuple[str, ...]) -> Strip:
         glyph, name = _NOTES[row.level]
         classes = ("diff--plain", name, *over)
-        lines = wrap_words(row.text, self.scene.room)
+        lines = wrap_words(row.text, self.scene.note_width)
         indent = " " if row.file < 0 else "   "
         text = lines[part] if part < len(lines) else ""
         if row.level in ("folded", "unfolded") and len(lines) == 1:
             glyph = " "
         elif row.level == "folded":
-            text = set_cell_size(" ".join(lines[:2]), self.scene.room - 1).rstrip() + "…"
+            text = set_cell_size(" ".join(lines[:2]), self.scene.note_width - 1).rstrip() + "…"
         return self._full([(f"{indent}{' ' if part else glyph} {text}", classes)], classes)
 
     def _comment(self, row: CommentRow, part: int, over: tuple[str, ...]) -> Strip:
         indent = min(self.scene.gutter, 6) - 2
-        lines = wrap_words(row.text, self.scene.room)
+        lines = wrap_words(row.text, self.scene.note_width)
         text = lines[part] if part < len(lines) else ""
         kind = _COMMENTS[row.kind]
         classes = ("diff--plain", f"diff--{kind}", *over)
@@ -185,10 +185,10 @@ class LineRenderer:
         look_up: Knows the style of component classes laid over each other.
     """
 
-    def __init__(self, sheet: DiffModel, look_up: StyleOf) -> None:
-        self._sheet = sheet
+    def __init__(self, model: DiffModel, look_up: StyleOf) -> None:
+        self._sheet = model
         self._look_up = look_up
-        self._painter = DiffPainter(sheet.scene, self.style)
+        self._painter = DiffPainter(model.scene, self.style)
         # The links of an LRUCache refer to each other: what is cleared of it would stay.
         self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}

@@ -18,7 +18,7 @@ from textual.widget import Widget
 from app.proposals.values.models import FileDiff
 from app.text.plural import plural
 from widgets.common.containers import Column, Row
-from widgets.common.figures import LinePart, fitting_parts, join_parts
+from widgets.common.figures import LinePart, join_parts, select_fitting_parts
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
@@ -36,7 +36,7 @@ _MOST_MATCHES = 2_000
 _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
-def map_rows(layout: DiffLayout, height: int) -> list[int]:
+def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
     """Return the content of each of `height` cells: bits for added and removed lines and for comments."""
     total = max(layout.height, height)
     if not height:
@@ -44,11 +44,11 @@ def map_rows(layout: DiffLayout, height: int) -> list[int]:
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
     cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
     for row in layout.landmarks.comments:
-        cells[layout.line_of(row) * height // total] |= _COMMENT
+        cells[layout.first_line_of(row) * height // total] |= _COMMENT
     return cells
 
 
-def reason_rows(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
+def rows_with_reasons(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
     """The rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
@@ -114,16 +114,16 @@ class MiniMap(Widget):
     @property
     def _is_old(self) -> bool:
         view = self.view
-        if not view.rows.complete and self._shown is view.diffs:
+        if not view.layout_rows.complete and self._shown is view.diffs:
             # Folds of a long change were opened or closed: the picture stays until there is a whole new one.
             return False
         made = self._made_for
         return (
             made is None
-            or made[0] is not view.rows
+            or made[0] is not view.layout_rows
             or made[1] != self.size.height
             or made[2] is not view.search.found
-            or made[3] != view.rows.complete
+            or made[3] != view.layout_rows.complete
         )
 
     @property
@@ -135,18 +135,18 @@ class MiniMap(Widget):
     def _visible(self) -> tuple[int, int]:
         """Return the cells of the visible part, from and to; none if everything is visible."""
         view, height = self.view, self.size.height
-        if view.rows.height <= view.size.height:
+        if view.layout_rows.height <= view.size.height:
             return 0, 0
-        total = max(view.rows.height, height, 1)
+        total = max(view.layout_rows.height, height, 1)
         first = view.scroll_offset.y * height // total
         return first, first + max(1, view.size.height * height // total)
 
     def render_line(self, y: int) -> Strip:
         view = self.view
         if self._is_old:
-            self._made_for = (view.rows, self.size.height, view.search.found, view.rows.complete)
+            self._made_for = (view.layout_rows, self.size.height, view.search.found, view.layout_rows.complete)
             self._shown = view.diffs
-            self._cells = map_rows(view.rows, self.size.height)
+            self._cells = minimap_cells(view.layout_rows, self.size.height)
             self._add_reasons()
             self._add_matches(view.search.found)
         self._lit = first, last = self._visible
@@ -176,18 +176,18 @@ class MiniMap(Widget):
 
     def _add_reasons(self) -> None:
         """Mark reasons for attention, as far as the diff is laid out."""
-        layout, height = self.view.rows, self.size.height
+        layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
-        for row in reason_rows(layout, self.view.diffs):
-            self._cells[layout.line_of(row) * height // total] |= _REASON
+        for row in rows_with_reasons(layout, self.view.diffs):
+            self._cells[layout.first_line_of(row) * height // total] |= _REASON
 
     def _add_matches(self, found: Sequence[SearchMatch]) -> None:
-        layout, height = self.view.rows, self.size.height
+        layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
         for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:
             row = layout.find_equal_row(hit.row)
             if row is not None:
-                self._cells[layout.line_of(row) * height // total] |= _MATCH
+                self._cells[layout.first_line_of(row) * height // total] |= _MATCH
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go there."""
@@ -207,7 +207,7 @@ class MiniMap(Widget):
 
     def _go(self, y: int) -> None:
         self.view.cursor.lay_out_all()
-        height, total = max(1, self.size.height), self.view.rows.height
+        height, total = max(1, self.size.height), self.view.layout_rows.height
         line = max(0, min(y, height - 1)) * max(total, height) // height
         self.view.scroll_to(y=max(0, line - self.view.size.height // 2), animate=False, immediate=True)
 
@@ -249,30 +249,30 @@ class PositionBar(Widget):
 
     def render(self) -> Content:
         """Render as much as fits; the search query and the file come first."""
-        return join_parts(fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
+        return join_parts(select_fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
 
     def _place(self, view: DiffView) -> list[LinePart]:
         """File, line, hunk, and how far down."""
         row = view.cursor.row
-        diff = view.diffs[min(view.cursor.file, len(view.diffs) - 1)]
+        diff = view.diffs[min(view.cursor.file_index, len(view.diffs) - 1)]
         line = ""
         if isinstance(row, LineRow):
             number = row.new if row.new is not None else row.old
             line = f":{number + 1}" if number is not None else ""
         parts = [LinePart(8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line))]
         if len(view.diffs) > 1:
-            parts.append(LinePart(3, Content(f"file {view.cursor.file + 1} of {len(view.diffs)}")))
-        hunks = view.rows.landmarks.hunks
+            parts.append(LinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
+        hunks = view.layout_rows.landmarks.hunks
         if hunks:
             # As long as not everything is laid out, it isn't known how many are in files that are closed.
-            total = len(hunks) if view.rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
+            total = len(hunks) if view.layout_rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
             place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
             # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
             differs = hunk is not None and hunk.number != place
             named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
             from_top = " from the top" if differs else ""
             parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
-        missing, of = view.on_screen.unseen.count(min(view.cursor.file, len(view.diffs) - 1))
+        missing, of = view.on_screen.unseen.count(min(view.cursor.file_index, len(view.diffs) - 1))
         # Of a single file the approvals say it.
         several = len(view.diffs) > 1
         if several and missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
@@ -281,8 +281,8 @@ class PositionBar(Widget):
             parts.append(LinePart(5, Content(moved)))
         if not view.sheet.white_space:
             parts.append(LinePart(5, Content.styled(_spaces(view), "$text-warning")))
-        if view.rows.complete:
-            total = view.rows.height
+        if view.layout_rows.complete:
+            total = view.layout_rows.height
             end = min(total, view.scroll_offset.y + view.size.height)
             all_of_it = end >= total and not view.scroll_offset.y
             parts.append(LinePart(2, Content("all" if all_of_it else f"{100 * end // total} %")))
@@ -335,7 +335,7 @@ class DiffPane(Column):
     """
 
     @dataclass
-    class Commented(Message):
+    class CommentEdited(Message):
         """The user wrote a remark on a line; an empty one takes it back."""
 
         proposal: str
@@ -368,7 +368,7 @@ class DiffPane(Column):
     def on_resize(self) -> None:
         """Share the width with the list of files, and keep the commented line in view."""
         self._draw_position()
-        if self.commenting:
+        if self.commented_proposal:
             self._keep_line_in_view()
 
     def set_title(self, title: Content, origin: Content) -> None:
@@ -390,10 +390,10 @@ class DiffPane(Column):
         self._findings = tuple(findings)
         self._show_comments()
 
-    def set_thread_marks(self, asked: Sequence[Comment]) -> None:
+    def set_thread_marks(self, marks: Sequence[Comment]) -> None:
         """Show a mark for each side thread below its hunk."""
-        if tuple(asked) != self._asked:
-            self._asked = tuple(asked)
+        if tuple(marks) != self._asked:
+            self._asked = tuple(marks)
             self._show_comments()
 
     def _show_comments(self) -> None:
@@ -420,7 +420,7 @@ class DiffPane(Column):
             files.update_from_view(self.size.height)
             self.screen.set_focus(files)
 
-    @on(FileList.Left)
+    @on(FileList.FocusLeft)
     def _leave_files(self) -> None:
         self.screen.set_focus(self.view)
         self._draw_files()
@@ -448,12 +448,12 @@ class DiffPane(Column):
     # Comments
 
     @property
-    def commenting(self) -> str:
+    def commented_proposal(self) -> str:
         """Return the proposal that a comment is being written on; empty if none is."""
         is_open = self.query_one("#comment", WritingField).is_open
         return self._commented[0] if is_open and self._commented is not None else ""
 
-    def end_comment(self) -> None:
+    def close_comment_field(self) -> None:
         """Close the comment field after its text was sent."""
         self.query_one("#comment", WritingField).close()
 
@@ -489,4 +489,4 @@ class DiffPane(Column):
 
     def _post(self, text: str, *, saved: bool) -> None:
         if self._commented is not None:
-            self.post_message(self.Commented(*self._commented, text.strip(), saved))
+            self.post_message(self.CommentEdited(*self._commented, text.strip(), saved))

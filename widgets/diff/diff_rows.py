@@ -50,7 +50,7 @@ class LineRow(NamedTuple):
         return SourceLine(self.file, "old", self.old or 0)
 
 
-def row_of(line: SourceLine, hunk: int | None) -> LineRow:
+def row_of_line(line: SourceLine, hunk: int | None) -> LineRow:
     """Return the row that shows a line of source in a hunk or in context."""
     file, side, number = line
     return LineRow(file, number, None, hunk, 0) if side == "old" else LineRow(file, None, number, hunk, 0)

@@ -18,9 +18,9 @@ from textual.widgets import Input, Static
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, side_text
 from widgets.diff.code_painter import find_occurrences
-from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
+from widgets.diff.diff_cursor import DiffCursor, DiffViewAccess
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import LineRow, SourceLine, row_of
+from widgets.diff.diff_rows import LineRow, SourceLine, row_of_line
 
 
 class SearchBar(Horizontal):
@@ -105,7 +105,7 @@ class SearchMatch(NamedTuple):
     @property
     def row(self) -> LineRow:
         """Return a row that shows the match."""
-        return row_of(self.line, self.hunk)
+        return row_of_line(self.line, self.hunk)
 
 
 def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
@@ -121,11 +121,11 @@ def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: Li
 
 
 def find_matches(
-    diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
+    diffs: Sequence[FileDiff], query: str, is_wanted: Callable[[], bool] = lambda: True
 ) -> list[SearchMatch]:
     """Return the lines that contain a query in display order; context counts once.
 
-    `wanted` is asked before every hunk; where it says no, the search ends with what it has.
+    `is_wanted` is asked before every hunk; where it says no, the search ends with what it has.
     """
     found: list[SearchMatch] = []
     if not query:
@@ -142,7 +142,7 @@ def find_matches(
     for file, diff in enumerate(diffs):
         at = 0
         for number, hunk in enumerate(diff.change.hunks):
-            if not wanted():
+            if not is_wanted():
                 return found
             scan(file, None, "new", diff.new, at, hunk.new_start)
             at = hunk.new_start + hunk.new_count
@@ -168,13 +168,13 @@ class DiffSearch:
         view: Runs the search of a large change, and hears of the result.
     """
 
-    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
-        self._sheet = sheet
+    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
+        self._sheet = model
         self._cursor = cursor
         self._view = view
-        self.forget()
+        self.clear()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the search."""
         self.query = ""
         self.found: list[SearchMatch] = []
@@ -190,7 +190,7 @@ class DiffSearch:
 
     def start(self, query: str) -> None:
         """Search all files for a query; clear the search if it is empty."""
-        self.forget()
+        self.clear()
         diffs, scene = self._sheet.diffs, self._sheet.scene
         self.query = scene.query = query
         scene.found = None
@@ -212,7 +212,7 @@ class DiffSearch:
             self.running, self.found, self.matches = False, found, matches
             self._view.search_changed()
 
-    def step(self, by: int) -> SearchMatch | None:
+    def next_match(self, by: int) -> SearchMatch | None:
         """The next line that was found, or the one before (-1); at first, the first from the cursor on."""
         self.wanted_step = by if self.running else 0
         if not self.found:

@@ -143,7 +143,7 @@ class DiffView(ScrollView, can_focus=True):
     # What is shown
 
     @property
-    def rows(self) -> DiffLayout:
+    def layout_rows(self) -> DiffLayout:
         """Return the layout of the rows."""
         return self.sheet.rows
 
@@ -158,7 +158,7 @@ class DiffView(ScrollView, can_focus=True):
         return self.sheet.proposal
 
     @property
-    def room(self) -> int:
+    def visible_lines(self) -> int:
         """Terminal lines on view; out of sight, as many as there were."""
         return self.scrollable_content_region.height or self._size_in_sight.height
 
@@ -172,10 +172,14 @@ class DiffView(ScrollView, can_focus=True):
         """The first terminal line that was never on screen, of the plain lines that have to be read."""
         if not self.sheet.plain_text:
             return None
-        last = self.rows.line_of(self._to_read) if self._to_read < self.rows.rows else self.rows.height
-        return self.on_screen.first_unpainted(max(1, last))
+        last = (
+            self.layout_rows.first_line_of(self._to_read)
+            if self._to_read < self.layout_rows.row_count
+            else self.layout_rows.height
+        )
+        return self.on_screen.first_unseen_line(max(1, last))
 
-    def show(
+    def show_change(
         self,
         proposal: Proposal,
         diffs: Sequence[FileDiff],
@@ -190,15 +194,15 @@ class DiffView(ScrollView, can_focus=True):
         proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
         before; it is added to.
         """
-        same = self.sheet.shows(proposal)
+        same = self.sheet.is_showing(proposal)
         bookmark = self.cursor.bookmark() if same else CursorBookmark(None, 0)
         if not same:
             self._forget()
-        self.sheet.show(proposal, diffs, versions=versions)
+        self.sheet.show_change(proposal, diffs, versions=versions)
         if not same and not versions:
             self.sheet.fold_generated()
         self.sheet.notes = tuple(extra)
-        self.on_screen.begin(self.on_screen.seen if seen is None else seen)
+        self.on_screen.start_change(self.on_screen.seen if seen is None else seen)
         self._background.find_moved_lines()
         self._lay_out(bookmark._replace(row=self.sheet.row_in_new_diffs(bookmark.row)))
         if not same:
@@ -209,15 +213,15 @@ class DiffView(ScrollView, can_focus=True):
         if self.search.query:
             self.search.start(self.search.query)
 
-    def clear(self, message: str = "") -> None:
+    def show_message(self, message: str = "") -> None:
         """Show nothing but a line of words in the middle."""
-        self.sheet.clear(message)
+        self.sheet.show_message(message)
         self._show_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
         """Show plain lines instead of a diff (a command that asks to be run); `to_read` of them must be seen."""
         self._to_read = to_read
-        self.sheet.clear(plain_text=notes)
+        self.sheet.show_message(plain_text=notes)
         self._show_no_diff()
         self.scroll_to(0, 0, animate=False, immediate=True)
 
@@ -229,15 +233,15 @@ class DiffView(ScrollView, can_focus=True):
     def _forget(self) -> None:
         """Forget everything that belongs to the change that was shown before."""
         self.sheet.forget_view_state()
-        self.search.forget()
+        self.search.clear()
         self.picking.start = None
-        self.on_screen.begin()
+        self.on_screen.start_change()
         self.refresh_bindings()
 
     def _go_to_first_hunk(self) -> None:
-        if self._goes_to_hunk and self.rows.rows:
+        if self._goes_to_hunk and self.layout_rows.row_count:
             self._goes_to_hunk = False
-            self.cursor.number = self.sheet.first_hunk()
+            self.cursor.number = self.sheet.first_hunk_row()
 
     def go_to_waiting(self) -> None:
         """Put the cursor on the next hunk that waits, unless it is on one; from the end on to the first."""
@@ -250,15 +254,15 @@ class DiffView(ScrollView, can_focus=True):
             for number, one in enumerate(diff.change.hunks)
             if one.state is HunkState.PENDING
         ]
-        rows = [row for place in places if (row := self.rows.row_of_hunk(*place)) is not None]
+        rows = [row for place in places if (row := self.layout_rows.row_of_hunk(*place)) is not None]
         if rows:
             self.cursor.go_to(next((row for row in rows if row > self.cursor.number), rows[0]))
 
     def set_left_out(self, hunks: frozenset[str]) -> None:
         """Mark the hunks that an approval would not write."""
         self.sheet.scene.left_out = hunks
-        self.on_screen.recount()
-        self.repaint()
+        self.on_screen.update_counted_lines()
+        self.redraw_all()
 
     def set_comments(self, comments: Sequence[Comment]) -> None:
         """Show these remarks under their lines."""
@@ -266,12 +270,12 @@ class DiffView(ScrollView, can_focus=True):
             self.sheet.comments = tuple(comments)
             self.relayout()
 
-    def set_extra(self, notes: Sequence[NoteRow]) -> None:
+    def set_notes_above(self, notes: Sequence[NoteRow]) -> None:
         """Replace the notes above the first file."""
         at_top = not self.scroll_offset.y
         self.sheet.notes = tuple(notes)
         self.relayout()
-        if at_top and self.cursor.number < self.room:
+        if at_top and self.cursor.number < self.visible_lines:
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
@@ -299,7 +303,7 @@ class DiffView(ScrollView, can_focus=True):
         self.sheet.shape = shape
         self.relayout()
 
-    def show_spaces(self, file: int, hunk: int) -> None:
+    def reveal_space_changes(self, file: int, hunk: int) -> None:
         """Show a hunk whole that is without its white space, by its indices."""
         self.apply_shape(self.sheet.shape.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
 
@@ -312,25 +316,25 @@ class DiffView(ScrollView, can_focus=True):
         # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
         size = self.size if self.size.width else self._size_in_sight
         number = self.sheet.lay_out(size, bookmark.row)
-        self.on_screen.reset()
-        self.cursor.number = self.rows.nearest(self.cursor.number if bookmark.row is None else number)
-        if bookmark.row is not None and self.rows.rows:
-            self.fit()
-            line = self.rows.line_of(self.cursor.number)
+        self.on_screen.reset_layout()
+        self.cursor.number = self.layout_rows.nearest_row(self.cursor.number if bookmark.row is None else number)
+        if bookmark.row is not None and self.layout_rows.row_count:
+            self.update_scroll_range()
+            line = self.layout_rows.first_line_of(self.cursor.number)
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
         self._background.finish_layout()
         self.sheet.measure()
-        self.fit()
-        self.repaint()
+        self.update_scroll_range()
+        self.redraw_all()
 
-    def fit(self) -> None:
+    def update_scroll_range(self) -> None:
         """Set the scroll range to the present lines and their width."""
         self.virtual_size = self.sheet.size
 
     def handle_growth(self) -> None:
         """Take more lines, or wider ones, into the scroll range."""
-        self.fit()
+        self.update_scroll_range()
         self.post_message(self.ViewMoved())
 
     def on_resize(self, event: events.Resize) -> None:
@@ -351,14 +355,14 @@ class DiffView(ScrollView, can_focus=True):
         super().notify_style_update()
         self.canvas.recheck_styles()
 
-    def redraw(self) -> None:
+    def redraw_lines(self) -> None:
         """Redraw every line."""
         self.canvas.clear_strips()
         self.refresh()
 
-    def repaint(self) -> None:
+    def redraw_all(self) -> None:
         """Redraw everything, and report the position."""
-        self.redraw()
+        self.redraw_lines()
         self.post_message(self.ViewMoved())
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -395,11 +399,11 @@ class DiffView(ScrollView, can_focus=True):
         self.drawn()
 
     def selection_updated(self, selection: Selection | None) -> None:
-        self.redraw()
+        self.redraw_lines()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected source text, without line numbers and signs."""
-        return copied_text(self.rows, self.sheet.scene, selection), "\n"
+        return copied_text(self.layout_rows, self.sheet.scene, selection), "\n"
 
     def run_job(self, name: str, job: Job) -> None:
         """Run a job in the place of the one before under that name."""
@@ -410,7 +414,7 @@ class DiffView(ScrollView, can_focus=True):
     def cursor_moved(self) -> None:
         """Redraw the selection up to the cursor, and report the new position."""
         if self.picking.start is not None:
-            self.redraw()
+            self.redraw_lines()
         self.post_message(self.ViewMoved())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -420,29 +424,29 @@ class DiffView(ScrollView, can_focus=True):
 
     def on_focus(self) -> None:
         """Show the cursor as active."""
-        self.cursor.refresh()
+        self.cursor.redraw_row()
 
     def on_blur(self) -> None:
         """Show the cursor as resting."""
-        self.cursor.refresh()
+        self.cursor.redraw_row()
 
     # Search
 
     def search_changed(self) -> None:
         """Show the state of the search, and go to the wanted match."""
-        self.repaint()
+        self.redraw_all()
         if not self.search.running and self.search.wanted_step:
             self.go_to_match(self.search.wanted_step)
 
     def go_to_match(self, by: int) -> None:
         """Go to the next line that was found (1), or to the one before (-1)."""
-        hit = self.search.step(by)
+        hit = self.search.next_match(by)
         if hit is None:
             return
         if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
-            self.show_spaces(hit.line.file, hit.hunk)
+            self.reveal_space_changes(hit.line.file, hit.hunk)
         row = self.cursor.find_row(hit.row)
-        shown = None if row is None else self.rows.row_at(row)
+        shown = None if row is None else self.layout_rows.row_at(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
             hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
             self.apply_shape(
@@ -451,23 +455,23 @@ class DiffView(ScrollView, can_focus=True):
                 else shape.reveal_unchanged_line(hit.line, hunks)
             )
             row = self.cursor.find_row(hit.row)
-        self.repaint()
+        self.redraw_all()
         if row is not None:
             self.cursor.go_to(row)
 
     # Moving
 
     def action_cursor_down(self) -> None:
-        self.cursor.step(1)
+        self.cursor.move_row(1)
 
     def action_cursor_up(self) -> None:
-        self.cursor.step(-1)
+        self.cursor.move_row(-1)
 
     def action_page_down(self) -> None:
-        self.cursor.page(1)
+        self.cursor.move_page(1)
 
     def action_page_up(self) -> None:
-        self.cursor.page(-1)
+        self.cursor.move_page(-1)
 
     def action_top(self) -> None:
         self.cursor.to_top()
@@ -476,16 +480,16 @@ class DiffView(ScrollView, can_focus=True):
         self.cursor.to_end()
 
     def action_next_hunk(self) -> None:
-        self.cursor.jump("hunks", 1)
+        self.cursor.go_to_next("hunks", 1)
 
     def action_previous_hunk(self) -> None:
-        self.cursor.jump("hunks", -1)
+        self.cursor.go_to_next("hunks", -1)
 
     def action_next_file(self) -> None:
-        self.cursor.jump("files", 1)
+        self.cursor.go_to_next("files", 1)
 
     def action_previous_file(self) -> None:
-        self.cursor.jump("files", -1)
+        self.cursor.go_to_next("files", -1)
 
     def action_next_unseen(self) -> None:
         """Go to the next place that was never on screen, from the end on to the first."""
@@ -494,7 +498,7 @@ class DiffView(ScrollView, can_focus=True):
             return
         sheet, unseen = self.sheet, self.on_screen.unseen
         looked_at = bool(sheet.diffs) and not sheet.versions
-        place = next(unseen.iterate_from(self.cursor.file, self.cursor.row), None) if looked_at else None
+        place = next(unseen.iterate_from(self.cursor.file_index, self.cursor.row), None) if looked_at else None
         if place is None:
             self.post_message(self.NothingUnseen())
             return
@@ -503,7 +507,7 @@ class DiffView(ScrollView, can_focus=True):
         if place.hunk >= 0:
             side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
             if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
-                self.show_spaces(place.file, place.hunk)
+                self.reveal_space_changes(place.file, place.hunk)
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
         else:
@@ -547,10 +551,10 @@ class DiffView(ScrollView, can_focus=True):
             case FoldRow():
                 self.action_toggle_folds()
             case LineRow() as row:
-                if lines := self.sheet.long_lines(row):
+                if lines := self.sheet.long_lines_of(row):
                     self.apply_shape(shape.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
-                self.show_spaces(file, hunk)
+                self.reveal_space_changes(file, hunk)
             case FileRow(file=file):
                 self.apply_shape(shape.toggle_file(file))
             case NoteRow(key=key) if key:
@@ -597,7 +601,9 @@ class DiffView(ScrollView, can_focus=True):
     def action_external_diff(self) -> None:
         """The file at the cursor by the user's own diff program."""
         if self.proposal is not None and self.diffs:
-            self.post_message(self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file].change.path))
+            self.post_message(
+                self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file_index].change.path)
+            )
 
     def title_of(self, action: str) -> str | None:
         """Return the title of an action at this moment; None where no diff program is set."""
@@ -667,7 +673,7 @@ class DiffView(ScrollView, can_focus=True):
         if under is None or event.button != MAIN_BUTTON or under != self._under(event):
             return
         number, on_state = under
-        row = self.rows.row_at(number)
+        row = self.layout_rows.row_at(number)
         is_line = isinstance(row, LineRow)
         if event.chain > 1 and is_line and not on_state:
             self._select(event)
@@ -683,12 +689,12 @@ class DiffView(ScrollView, can_focus=True):
     def _select(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         if offset is not None:
-            selection = (word_at if event.chain == 2 else line_at)(self.rows, self.sheet.scene, offset)
+            selection = (word_at if event.chain == 2 else line_at)(self.layout_rows, self.sheet.scene, offset)
             self.screen.selections = {} if selection is None else {self: selection}
 
     def _under(self, event: events.MouseEvent) -> tuple[int, bool] | None:
         """The row under the mouse, and whether the state of its hunk is."""
         offset = event.get_content_offset(self)
-        if offset is None or offset.y + self.scroll_offset.y >= self.rows.height:
+        if offset is None or offset.y + self.scroll_offset.y >= self.layout_rows.height:
             return None
-        return self.rows.part_at(offset.y + self.scroll_offset.y).number, offset.x < _STATE_CELLS
+        return self.layout_rows.part_at(offset.y + self.scroll_offset.y).number, offset.x < _STATE_CELLS

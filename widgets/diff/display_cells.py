@@ -41,8 +41,8 @@ class _Same:
         return isinstance(other, _Same) and self.text is other.text
 
 
-def cache_recent(most: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Keep the `most` results of a function that were used last.
+def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Keep the `size` results of a function that were used last.
 
     A file that was read again has equal lines that are other objects. `functools.lru_cache` would compare a long one
     with its twin at every look-up, which costs more than drawing it; here it is worked out again, once.
@@ -53,7 +53,7 @@ def cache_recent(most: int) -> Callable[[Callable[Parameters, Result]], Callable
             plain = (value.text if isinstance(value, _Same) else value for value in arguments)
             return function(*plain)  # type: ignore[arg-type, call-arg]
 
-        kept = lru_cache(maxsize=most)(unwrapped)
+        kept = lru_cache(maxsize=size)(unwrapped)
 
         def call(*arguments: Parameters.args, **_: Parameters.kwargs) -> Result:
             for value in arguments:
@@ -170,7 +170,7 @@ class DisplayText:
         return following.drawn, following.cell - cell
 
 
-@cache_recent(2048)
+@recent_results_cache(2048)
 def display_text(line: str) -> DisplayText:
     """Return how a line is drawn; `line` is source text of any origin, without its line ending."""
     if line.isascii() and line.isprintable():
@@ -243,7 +243,7 @@ _LONG = 2_000
 """From this many characters on, unchanged lines are cut there."""
 
 
-@cache_recent(1024)
+@recent_results_cache(1024)
 def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
     """Return the shown stretches of a line in a hunk; None for the whole line, if it is new or fits into `width`
     cells."""
@@ -277,14 +277,14 @@ def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
     return ((0, _HEAD),) if wrap and len(line) > _LONG else None
 
 
-@cache_recent(1024)
-def display_around(line: str, kept: Spans) -> DisplayText:
+@recent_results_cache(1024)
+def display_stretches(line: str, stretches: Spans) -> DisplayText:
     """A line of which only some stretches are shown, and between them how much is left out."""
     texts: list[str] = []
     stops: list[CellStop] = []
     gaps: list[Span] = []
     drawn = cell = 0
-    for start, end, shown in _pieces(line, kept):
+    for start, end, shown in _pieces(line, stretches):
         if shown is None:
             text = f"⋯{end - start:,} unchanged⋯"
             gaps.append((drawn, drawn + len(text)))
@@ -342,8 +342,8 @@ class LineBreaks(NamedTuple):
     """Cells left free at the left of all of these but the first, so that they stand below the code of the first."""
 
 
-@cache_recent(512)
-def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
+@recent_results_cache(512)
+def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBreaks:
     """Return where a line of source breaks in this many cells; its own spaces stay at the ends of the rows.
 
     Breaks are behind spaces and between ideographs. A word that is longer than a row goes on in the same row, and
@@ -352,9 +352,9 @@ def line_breaks(line: str, width: int, kept: Spans | None = None) -> LineBreaks:
     Args:
         line: it, without its line ending.
         width: cells of a terminal line.
-        kept: the stretches of it that are shown, if that is not all of it.
+        stretches: the stretches of it that are shown, if that is not all of it.
     """
-    shown = display_text(line) if kept is None else display_around(line, kept)
+    shown = display_text(line) if stretches is None else display_stretches(line, stretches)
     text, plain = shown.text, not shown.stops
     ideographs = not plain and _IDEOGRAPHS.search(text) is not None
     indent = _INDENT.match(text)
@@ -406,11 +406,11 @@ def _whole(shown: DisplayText, character: int) -> int:
     return character if not shown.stops else min(character, shown.character_at(shown.first_column_of(character)))
 
 
-def row_count(line: str, width: int, kept: Spans | None = None) -> int:
-    """Terminal lines that a wrapped source line takes; `kept` as in `breaks`."""
-    if kept is None and len(line) <= width and line.isascii() and line.isprintable():
+def wrapped_row_count(line: str, width: int, stretches: Spans | None = None) -> int:
+    """Terminal lines that a wrapped source line takes; `stretches` as in `breaks`."""
+    if stretches is None and len(line) <= width and line.isascii() and line.isprintable():
         return 1
-    return len(line_breaks(line, width, kept).starts)
+    return len(line_breaks(line, width, stretches).starts)
 
 
 def wrap_words(text: str, width: int) -> list[str]:
@@ -432,7 +432,7 @@ def wrap_words(text: str, width: int) -> list[str]:
     return lines
 
 
-def widest_line(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
+def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
     """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
     best = 0
     for segment in segments:

@@ -119,7 +119,7 @@ def file_name(change: FileChange, room: int) -> str:
     return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
 
 
-def attention_mark(diff: FileDiff) -> str:
+def attention_sign(diff: FileDiff) -> str:
     """A sign for a file with something in it that deserves eyes, as wide as the blank for the others."""
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
@@ -133,7 +133,7 @@ def format_first_reason(diff: FileDiff) -> list[StyledFact]:
     return [(f"{display_text(marks[0].description).text}{more}", "diff--file-warning")] if marks else []
 
 
-def file_facts(diff: FileDiff, scene: RenderContext) -> list[StyledFact]:
+def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
     """Return the facts at the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
     facts: list[StyledFact] = []
@@ -141,9 +141,9 @@ def file_facts(diff: FileDiff, scene: RenderContext) -> list[StyledFact]:
         facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed
     # Only where something is left out are the hunks gone through: there may be many, and this is drawn often.
-    choosing = scene.undecided and bool(scene.left_out)
+    choosing = context.undecided and bool(context.left_out)
     waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if choosing else []
-    chosen = [hunk for hunk in waiting if hunk.id not in scene.left_out]
+    chosen = [hunk for hunk in waiting if hunk.id not in context.left_out]
     if len(chosen) < len(waiting):
         facts.append((f"{len(chosen)} of {len(waiting)} hunks", "diff--file-warning"))
         added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)

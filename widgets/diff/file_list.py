@@ -15,7 +15,7 @@ from textual.strip import Strip
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState
 from widgets.diff.diff_view import DiffView
-from widgets.diff.file_facts import attention_mark, file_facts, file_name, file_sign, format_first_reason
+from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_sign, format_first_reason
 
 MIN_LISTED_FILES = 3
 """From this many files on, the list is shown unless the user has put it away."""
@@ -42,7 +42,7 @@ class FileList(ScrollView, can_focus=True):
     """
     ALLOW_SELECT: ClassVar[bool] = False
 
-    class Left(Message):
+    class FocusLeft(Message):
         """The user has found the file and wants to go on in the diff."""
 
     def __init__(self, view: DiffView) -> None:
@@ -64,7 +64,7 @@ class FileList(ScrollView, can_focus=True):
         files = len(self.view.diffs)
         if self.view.diffs is not self._shown:
             self._shown, self._current = self.view.diffs, 0
-            self._marked = 2 * any(attention_mark(diff).strip() for diff in self._shown)
+            self._marked = 2 * any(attention_sign(diff).strip() for diff in self._shown)
             self.scroll_to(y=0, animate=False, immediate=True)
         shown = files > 0 and (files >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
         height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
@@ -73,7 +73,7 @@ class FileList(ScrollView, can_focus=True):
         if self._height != height:
             self._height = self.styles.height = height
         self.virtual_size = Size(self.size.width, files)
-        before, self._current = self._current, self.view.cursor.file
+        before, self._current = self._current, self.view.cursor.file_index
         drawn = (self._shown, self.view.sheet.scene.left_out, self.view.on_screen.seen.count)
         if drawn != self._drawn:
             self._drawn = drawn
@@ -118,7 +118,7 @@ class FileList(ScrollView, can_focus=True):
         segments = [
             piece("›" if over else " ", "diff--file"),
             piece(f"{glyph} ", kind),
-            *([piece(f"{attention_mark(diff)} ", "diff--file-warning")] if self._marked else []),
+            *([piece(f"{attention_sign(diff)} ", "diff--file-warning")] if self._marked else []),
             piece(name, *(() if seen else ("diff--strong",))),
             piece(" " * (room - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),
@@ -138,18 +138,18 @@ class FileList(ScrollView, can_focus=True):
     def action_hide(self) -> None:
         """Put the list away, for good."""
         self.wanted = False
-        self.post_message(self.Left())
+        self.post_message(self.FocusLeft())
 
     def action_leave(self) -> None:
         """On to the diff of the file."""
-        self.post_message(self.Left())
+        self.post_message(self.FocusLeft())
 
     def on_click(self, event: events.Click) -> None:
         """To the diff of the file."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y + self.scroll_offset.y < len(self._shown):
             self.view.cursor.go_to_file(offset.y + self.scroll_offset.y)
-            self.post_message(self.Left())
+            self.post_message(self.FocusLeft())
 
     def on_focus(self) -> None:
         """Show the line of the file as active."""

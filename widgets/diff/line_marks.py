@@ -20,7 +20,7 @@ from app.review.found_reasons import uncovered_lines
 from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
-from widgets.diff.display_cells import DisplayText, Span, Spans, cache_recent
+from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache
 
 MovedLines = Mapping[SourceLine, SourceLine]
 """Each moved line, and the one that it was or has become."""
@@ -245,7 +245,7 @@ class LineMarks:
         )
         """Lines that no test runs."""
 
-    def show_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
+    def limit_to_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
         """Show only these parts of some hunks as changed; a line is compared with one of its own part."""
         if parts != self._parts:
             self._parts = parts
@@ -282,7 +282,7 @@ class LineMarks:
         before, after, spaces = changed_spans(old, new)
         return (before if side == "old" else after), spaces
 
-    def words_since_moved(self, line: SourceLine) -> Spans:
+    def words_changed_by_move(self, line: SourceLine) -> Spans:
         """Return the changed stretches of a moved line, compared with its former or new place without indentation."""
         here, there = self._text(line), self._text(self.moved[line])
         if here.strip() == there.strip():
@@ -294,7 +294,7 @@ class LineMarks:
         return side_text(self._diffs[line.file], line.side)[line.line]
 
 
-@cache_recent(2048)
+@recent_results_cache(2048)
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """The characters that differ between two versions of a line, and whether only whitespace does.
 

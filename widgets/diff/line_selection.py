@@ -11,7 +11,7 @@ from app.review.hunk_lines import Side
 from app.review.seen import changed_line_count
 from app.text.safe_text import escape_unsafe
 from widgets.diff.code_painter import RIGHT_SIDE_OFFSET, is_right_half, selected_range
-from widgets.diff.diff_cursor import DiffCanvas, DiffCursor
+from widgets.diff.diff_cursor import DiffCursor, DiffViewAccess
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import CommentRow, FileRow, LineRow, NoteRow, Row
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w+|[^\w\s]+")
 """A name, a number, or signs that stand together."""
 
 
-def copied_text(layout: DiffLayout, scene: RenderContext, selection: Selection) -> str:
+def copied_text(layout: DiffLayout, context: RenderContext, selection: Selection) -> str:
     """Return the text of the selected terminal lines, with wrapped lines joined again.
 
     Tabs stay tabs. An unsafe character is copied as the glyph that was seen: what is pasted into a shell holds no
@@ -36,7 +36,7 @@ def copied_text(layout: DiffLayout, scene: RenderContext, selection: Selection) 
         number, row, part = layout.part_at(line)
         if number == previous and not isinstance(row, LineRow):
             continue
-        text = _selected_text(scene, row, part, selection, line)
+        text = _selected_text(context, row, part, selection, line)
         if text is None:
             continue
         if number == previous:
@@ -81,9 +81,9 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
     return escape_unsafe(source, keep="\t")[shown.source_index(begin) : last]
 
 
-def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:
+def word_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """Return the word at a mouse offset: drawn character and terminal line."""
-    found = _source_at(layout, scene, offset)
+    found = _source_at(layout, context, offset)
     if found is None:
         return None
     begin, text = found
@@ -93,14 +93,17 @@ def word_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selecti
     return None
 
 
-def line_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> Selection | None:
+def line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """The whole line of source there, over as many terminal lines as it is wrapped to."""
-    found = _source_at(layout, scene, offset)
+    found = _source_at(layout, context, offset)
     if found is None:
         return None
     begin, text = found
     number = layout.part_at(offset.y).number
-    top, after = layout.line_of(number), layout.line_of(number + 1) if number + 1 < layout.rows else layout.height
+    top, after = (
+        layout.first_line_of(number),
+        layout.first_line_of(number + 1) if number + 1 < layout.row_count else layout.height,
+    )
     return Selection(Offset(begin, top), Offset(begin + len(text), after - 1))
 
 
@@ -131,8 +134,8 @@ class PickedLines:
 class LineSelection:
     """Knows the lines that the next Space is about."""
 
-    def __init__(self, sheet: DiffModel, cursor: DiffCursor, view: DiffCanvas) -> None:
-        self._sheet = sheet
+    def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
+        self._sheet = model
         self._cursor = cursor
         self._view = view
         self.start: int | None = None
@@ -142,16 +145,16 @@ class LineSelection:
     def picked_rows(self) -> range:
         """The rows that are picked, from the start to the cursor."""
         rows = self._sheet.rows
-        if self.start is None or not rows.rows:
+        if self.start is None or not rows.row_count:
             return range(0)
-        first, last = sorted((rows.nearest(self.start), self._cursor.number))
+        first, last = sorted((rows.nearest_row(self.start), self._cursor.number))
         return range(first, last + 1)
 
     def set_start(self, row: int | None) -> None:
         """Begin to pick at a row, or stop it."""
         if row != self.start and self._sheet.diffs:
             self.start = row
-            self._view.repaint()
+            self._view.redraw_all()
 
     def toggle(self) -> None:
         """Begin to pick at the cursor, or stop it."""
@@ -167,7 +170,7 @@ class LineSelection:
         """The changed lines, of one file, that are picked by key, or else lie in a selection."""
         sheet = self._sheet
         rows = self.picked_rows or self._rows_in(selection)
-        file = self._cursor.file if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
+        file = self._cursor.file_index if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
         if sheet.versions or file < 0:
             return None
         change = sheet.diffs[file].change
@@ -190,7 +193,7 @@ class LineSelection:
     def _rows_in(self, selection: Selection | None) -> range:
         """The rows that a selection with the mouse lies on."""
         rows = self._sheet.rows
-        if selection is None or selection.start is None or selection.end is None or not rows.rows:
+        if selection is None or selection.start is None or selection.end is None or not rows.row_count:
             return range(0)
         first, last = sorted((selection.start.y, selection.end.y))
         last = min(last, rows.height - 1)

@@ -12,14 +12,14 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, S
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
-    display_around,
+    display_stretches,
     display_text,
     line_breaks,
-    row_count,
     shown_stretches_of_change,
     shown_stretches_of_context,
-    widest_line,
+    widest_line_width,
     wrap_words,
+    wrapped_row_count,
 )
 from widgets.diff.line_marks import LineMarks
 from widgets.diff.syntax_tokens import SyntaxTokens
@@ -101,7 +101,7 @@ class RenderContext:
         return max(1, (self.width - 2 * self.gutter + 1) // 2)
 
     @property
-    def room(self) -> int:
+    def note_width(self) -> int:
         """Cells for a remark of the user or of the program."""
         return max(8, self.width - 8)
 
@@ -121,7 +121,7 @@ class RenderContext:
         """A line of source."""
         return side_text(self.diffs[file], side)[number]
 
-    def fits(self, line: str) -> bool:
+    def fits_on_one_row(self, line: str) -> bool:
         """Whether a line is quickly seen to have room on one terminal line."""
         return len(line) <= self.code_width and line.isascii() and "\t" not in line
 
@@ -132,7 +132,7 @@ class RenderContext:
     def shown_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
         """The stretches of a long line that are shown; None for all of it."""
         line = self.line_text(row.file, side, number)
-        if self.fits(line) or (row.file, side, number) in self.opened:
+        if self.fits_on_one_row(line) or (row.file, side, number) in self.opened:
             return None
         if row.hunk is None:
             return shown_stretches_of_context(line, self.wrap)
@@ -141,7 +141,7 @@ class RenderContext:
     def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
         """A line as it is drawn."""
         line = self.line_text(row.file, side, number)
-        if self.fits(line):
+        if self.fits_on_one_row(line):
             return DrawnLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
         if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
@@ -149,7 +149,7 @@ class RenderContext:
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
             kept = self.shown_spans(row, side, number)
-            text = display_text(line) if kept is None else display_around(line, kept)
+            text = display_text(line) if kept is None else display_stretches(line, kept)
             starts, hang = line_breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
@@ -165,18 +165,20 @@ class RenderContext:
             case NoteRow(level="folded"):
                 return 1
             case NoteRow() | CommentRow():
-                return len(wrap_words(row.text, self.room))
+                return len(wrap_words(row.text, self.note_width))
             case _:
                 return 1
 
     def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
-        return row_count(self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number))
+        return wrapped_row_count(
+            self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number)
+        )
 
-    def fits_all(self, segment: Segment) -> bool:
+    def all_fit_on_one_row(self, segment: Segment) -> bool:
         """Whether no line of a stretch of source is longer than there is room."""
-        return widest_line(self.diffs, (segment,)) <= self.code_width
+        return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
-    def cut_line(self, drawn: DrawnLine, part: int) -> LineCut:
+    def cut_wrapped_line(self, drawn: DrawnLine, part: int) -> LineCut:
         """Return the part of a line that is drawn on one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:

@@ -14,7 +14,7 @@ from app.review.hunk_lines import Side, changed_line_at, changed_line_index
 from app.review.seen import SeenLines, changed_line_count
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of
+from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of_line
 from widgets.diff.render_context import RenderContext
 
 _BESIDE = 4
@@ -37,9 +37,9 @@ class UnseenLines:
     Hunks that are left out, and those that were decided while others wait, don't count.
     """
 
-    def __init__(self, scene: RenderContext, seen: SeenLines) -> None:
+    def __init__(self, context: RenderContext, seen: SeenLines) -> None:
         """`seen` may grow, if `note` is told; where something else is left out, begin anew."""
-        self._scene = scene
+        self._scene = context
         self._seen = seen
         self._counted: dict[int, tuple[int, int]] = {}
         """By file, which may have many hunks."""
@@ -91,25 +91,25 @@ class UnseenLines:
         return row.hunk, changed_line_index(hunks[row.hunk], *row.lines[0])
 
 
-def go_to_unseen(place: UnseenLine, seen: SeenLines, sheet: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
+def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
     """Bring the first unseen character of a line into view, and the cursor with it."""
-    hunk, scene = sheet.diffs[place.file].change.hunks[place.hunk], sheet.scene
-    side, line = changed_line_at(hunk, place.number)
-    row = row_of(SourceLine(place.file, side, line), place.hunk)
+    hunk, scene = model.diffs[unseen.file].change.hunks[unseen.hunk], model.scene
+    side, line = changed_line_at(hunk, unseen.number)
+    row = row_of_line(SourceLine(unseen.file, side, line), unseen.hunk)
     found = cursor.find_row(row)
     if found is None:
         return
     drawn = scene.drawn_line(row, side, line)
-    wanted = scene.changed_spans(row, side, line) or ((0, len(scene.line_text(place.file, side, line))),)
-    character = drawn.text.drawn_index(seen.first_missing_character(hunk, place.number, wanted))
+    wanted = scene.changed_spans(row, side, line) or ((0, len(scene.line_text(unseen.file, side, line))),)
+    character = drawn.text.drawn_index(seen.first_missing_character(hunk, unseen.number, wanted))
     part = max(0, bisect_right(drawn.starts, character) - 1)
-    if not sheet.wrap:
+    if not model.wrap:
         cell = drawn.text.first_column_of(character)
         view.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)
-    top, first = sheet.rows.line_of(found) + part, view.scroll_offset.y
-    if not first <= top < first + view.room:
+    top, first = model.rows.first_line_of(found) + part, view.scroll_offset.y
+    if not first <= top < first + view.visible_lines:
         view.scroll_to(y=max(0, top - 1), animate=False, immediate=True)
-    cursor.place_at(found)
+    cursor.move_without_scrolling(found)
 
 
 _PROBES = 3
@@ -119,8 +119,8 @@ _PROBES = 3
 class SeenRecorder:
     """Records what a widget draws of a diff."""
 
-    def __init__(self, sheet: DiffModel, widget: Widget) -> None:
-        self._sheet = sheet
+    def __init__(self, model: DiffModel, widget: Widget) -> None:
+        self._sheet = model
         self._widget = widget
         self._painted = bytearray()
         """The terminal lines of the layout that were on the terminal, at one position of the view to the side."""
@@ -128,23 +128,23 @@ class SeenRecorder:
         """How far that was scrolled to the side."""
         self.seen = SeenLines()
         """Of what is shown, as far as it waits for a decision."""
-        self.unseen = UnseenLines(sheet.scene, self.seen)
+        self.unseen = UnseenLines(model.scene, self.seen)
 
-    def begin(self, seen: SeenLines | None = None) -> None:
+    def start_change(self, seen: SeenLines | None = None) -> None:
         """Begin to record a change; `seen` are its lines that were on the screen before."""
         self.seen = SeenLines() if seen is None else seen
-        self.reset()
-        self.recount()
+        self.reset_layout()
+        self.update_counted_lines()
 
-    def recount(self) -> None:
+    def update_counted_lines(self) -> None:
         """Something else counts."""
         self.unseen = UnseenLines(self._sheet.scene, self.seen)
 
-    def reset(self) -> None:
+    def reset_layout(self) -> None:
         """There is another layout."""
         self._painted = bytearray()
 
-    def first_unpainted(self, last: int) -> int | None:
+    def first_unseen_line(self, last: int) -> int | None:
         """The first terminal line before `last` that was never on screen as it is laid out now."""
         line = self._painted.find(0, 0, last)
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
@@ -155,7 +155,7 @@ class SeenRecorder:
         sheet, seen = self._sheet, self.seen
         if self._painted_at != sheet.scene.scroll:
             self._painted_at = sheet.scene.scroll
-            self.reset()
+            self.reset_layout()
         before = seen.count
         for line in self._newly_visible(first, last, top):
             if sheet.proposal is not None and not sheet.versions and line < sheet.rows.height:
@@ -203,13 +203,13 @@ class SeenRecorder:
         scene, hunk = self._sheet.scene, self._sheet.diffs[row.file].change.hunks[row.hunk]
         in_hunk = changed_line_index(hunk, side, number)
         line = scene.line_text(row.file, side, number)
-        if scene.fits(line) and not scene.scroll:
+        if scene.fits_on_one_row(line) and not scene.scroll:
             self.seen.mark_seen(hunk, in_hunk)
             return
         drawn = scene.drawn_line(row, side, number)
-        cut, text = scene.cut_line(drawn, part), drawn.text
+        cut, text = scene.cut_wrapped_line(drawn, part), drawn.text
         end = len(line) if cut.last == len(text.text) else text.source_index(cut.last)
-        changed = scene.changed_spans(row, side, number) if scene.fits(line) else drawn.changed
+        changed = scene.changed_spans(row, side, number) if scene.fits_on_one_row(line) else drawn.changed
         self.seen.mark_part_seen(hunk, in_hunk, (text.source_index(cut.first), end), changed or ((0, len(line)),))
 
 

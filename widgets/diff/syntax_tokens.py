@@ -113,7 +113,7 @@ class SyntaxTokens:
         self._chunks: OrderedDict[ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
 
-    def spans(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
+    def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
         whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
@@ -124,11 +124,11 @@ class SyntaxTokens:
         return chunk[line if whole else line % CHUNK_LINES]
 
     @property
-    def wanted(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether anything was asked for that isn't there."""
         return bool(self._wanted)
 
-    async def work(self) -> bool:
+    async def lex_requested(self) -> bool:
         """Lex the requested parts, the latest first, on a thread; return whether there were any."""
         if not self._wanted:
             return False
@@ -179,7 +179,7 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
     return [tuple(spans) for spans in found]
 
 
-def preload() -> None:
+def preload_lexers() -> None:
     """Load the search for lexers by file name: the first one takes a tenth of a second."""
     _lexer_for("preload.py")
 

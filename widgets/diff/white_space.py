@@ -101,17 +101,17 @@ def whitespace_rules(path: str) -> WhitespaceRules:
     return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
 
 
-def are_same_but_for_space(old: str, new: str, meaning: WhitespaceRules) -> bool:
+def are_equal_ignoring_space(old: str, new: str, rules: WhitespaceRules) -> bool:
     """Return whether two lines are equal apart from white space without meaning."""
-    if old == new or meaning.exact:
+    if old == new or rules.exact:
         return old == new
     inner, other = old.strip(_SPACE), new.strip(_SPACE)
-    if meaning.indentation and inner and _indentation(old) != _indentation(new):
+    if rules.indentation and inner and _indentation(old) != _indentation(new):
         return False
-    if meaning.trailing and old[len(old.rstrip(_SPACE)) :] != new[len(new.rstrip(_SPACE)) :]:
+    if rules.trailing and old[len(old.rstrip(_SPACE)) :] != new[len(new.rstrip(_SPACE)) :]:
         return False
     # A directive of the C preprocessor is told apart by the space before its parentheses.
-    joins = meaning.joins and not inner.startswith("#")
+    joins = rules.joins and not inner.startswith("#")
     return inner == other or _spoken(inner, joins=joins) == _spoken(other, joins=joins)
 
 
@@ -140,7 +140,7 @@ def _needless(before: str, after: str) -> bool:
     return any(words) and not all(words) and bool(_OPERATORS & {before, after})
 
 
-class NonWhitespaceRest(NamedTuple):
+class NonSpaceChanges(NamedTuple):
     """The changes of a hunk other than white space."""
 
     changes: Sequence[LineChange]
@@ -151,14 +151,12 @@ class NonWhitespaceRest(NamedTuple):
     """Lines that differ in their indentation alone, which has meaning there or may have."""
 
 
-def find_changes_beyond_space(
-    old: Sequence[str], new: Sequence[str], meaning: WhitespaceRules
-) -> NonWhitespaceRest | None:
+def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
     """Return the changes in these lines apart from white space; None if there are none.
 
     Lines are matched without any white space, and then looked at one pair by one.
     """
-    if not old or not new or meaning.exact:
+    if not old or not new or rules.exact:
         return None
     changes: list[LineChange] = []
     left_out = indented = 0
@@ -167,7 +165,7 @@ def find_changes_beyond_space(
     for change in (*diff_lines(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
         for line in range(change.old_start - at_old):
             here, there = at_old + line, at_new + line
-            if are_same_but_for_space(old[here], new[there], meaning):
+            if are_equal_ignoring_space(old[here], new[there], rules):
                 left_out += 1
             else:
                 indented += old[here].strip(_SPACE) == new[there].strip(_SPACE)
@@ -176,8 +174,8 @@ def find_changes_beyond_space(
             _append(changes, change)
         at_old, at_new = change.old_end, change.new_end
     if not left_out:
-        return NonWhitespaceRest((LineChange(0, len(old), 0, len(new)),), 0, indented) if indented else None
-    return NonWhitespaceRest(changes, left_out, indented)
+        return NonSpaceChanges((LineChange(0, len(old), 0, len(new)),), 0, indented) if indented else None
+    return NonSpaceChanges(changes, left_out, indented)
 
 
 def _bare(lines: Sequence[str]) -> list[str]:
@@ -207,7 +205,7 @@ class HiddenWhitespace:
     indented: Mapping[int, int] = field(default_factory=dict)
     """By file, how many lines change in their indentation alone and stay, since it has meaning there or may have."""
 
-    def excluding(
+    def without_hunks(
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
     ) -> "HiddenWhitespace":
         """The same without the hunks with these ids, or with one of these lines in them: they are shown whole."""
@@ -231,7 +229,9 @@ class HiddenWhitespace:
         for (file, _), count in self.lines.items():
             counts[file] = counts.get(file, 0) + count
         for file, count in counts.items():
-            found.setdefault(file, []).append(NoteRow(file, f"{space_words(count)} · {key} shows them", "note"))
+            found.setdefault(file, []).append(
+                NoteRow(file, f"{describe_space_lines(count)} · {key} shows them", "note")
+            )
         for file, count in self.indented.items():
             language = whitespace_rules(diffs[file].change.path).language
             why = f"which has meaning in {language}" if language else "which may have meaning here"
@@ -247,7 +247,7 @@ def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
     return at if at >= 0 and line.line in hunk_line_numbers(hunks[at], line.side) else -1
 
 
-def space_words(lines: int) -> str:
+def describe_space_lines(lines: int) -> str:
     """`12 lines differ in white space only`."""
     return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
@@ -260,7 +260,7 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     for file, shown in enumerate(diffs):
         meaning = whitespace_rules(shown.change.path)
         for index, hunk in enumerate(shown.change.hunks):
-            rest = find_changes_beyond_space(*hunk_texts(shown, hunk), meaning)
+            rest = find_non_space_changes(*hunk_texts(shown, hunk), meaning)
             if rest is None:
                 continue
             if rest.indented:

@@ -151,9 +151,9 @@ class WritingField(Vertical):
         yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
         yield KeyHints(self._hints({}))
 
-    def take_pastes(self, pasted: TransformPaste) -> None:
+    def set_paste_handler(self, transform_paste: TransformPaste) -> None:
         """Set the function that returns the text to insert for a paste."""
-        self.query_one(WritingArea).pasted = pasted
+        self.query_one(WritingArea).pasted = transform_paste
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""

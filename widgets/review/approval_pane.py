@@ -23,7 +23,7 @@ from widgets.review.evidence_words import evidence_lines, reproduction_lines
 from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
-    HeadlineRoom,
+    HeadlineSpace,
     KeyNameOf,
     check_lines,
     confirmation_row,
@@ -92,7 +92,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         proposals."""
         return self._keys
 
-    def show(self, state: ReviewState) -> None:
+    def show_state(self, state: ReviewState) -> None:
         """Draw the state as it is now."""
         wanted = _DECIDED if self.has_focus and self._lit == _DECIDED else state.current
         self._state = state
@@ -183,7 +183,7 @@ class ReviewQueue(ScrollView, can_focus=True):
             self._cursor = 0
         if self._lit == _DECIDED or (not self._keys and self._state.recent):
             self._lists_decided = not self._lists_decided
-            self.show(self._state)
+            self.show_state(self._state)
             self.post_message(self.DecidedToggled())
         elif self._cursor is not None:
             self.post_message(self.Picked(self._keys[self._cursor]))
@@ -303,7 +303,7 @@ class ApprovalPane(Column):
     """The actions whose keys these lines name."""
     _asked: Content | None = None
     """The question that stands in the place of them."""
-    on_named_keys: Callable[[], None] = staticmethod(lambda: None)
+    named_keys_changed: Callable[[], None] = staticmethod(lambda: None)
     """Called when others are named."""
 
     def compose(self) -> ComposeResult:
@@ -317,9 +317,11 @@ class ApprovalPane(Column):
         """The list, which takes the focus."""
         return self.query_one(ReviewQueue)
 
-    def show(self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True) -> None:
+    def show_state(
+        self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
+    ) -> None:
         """Draw the state as it is now; `comparing` and `notes_shown` as for the headline."""
-        self.queue.show(state)
+        self.queue.show_state(state)
         self.show_headline(state, key, comparing=comparing, notes_shown=notes_shown)
 
     def show_headline(
@@ -336,7 +338,7 @@ class ApprovalPane(Column):
             checks = [] if brief is not None else check_lines(state, proposal.id, key, width)
         listed = self.queue.display and state.current in self.queue.items
         outcome_said = self._says_outcome and proposal is not None and not proposal.state.is_pending
-        room = HeadlineRoom(width, listed, comparing, outcome_said, notes_shown, brief)
+        room = HeadlineSpace(width, listed, comparing, outcome_said, notes_shown, brief)
         lines = current_item_lines(state, key, room)
         waits = proposal is not None and proposal.state.is_pending and not comparing
         self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
@@ -365,7 +367,7 @@ class ApprovalPane(Column):
     def _name_keys(self, named: frozenset[str]) -> None:
         if named != self.named_keys:
             self.named_keys = named
-            self.on_named_keys()
+            self.named_keys_changed()
 
     def fit_height(self, height: int) -> None:
         """Leave most of the review's height to the diff; the lines with the deciding keys are never cut."""

@@ -29,10 +29,10 @@ from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
 from app.review.review_state import ReviewState
-from widgets.chat.composer_field import ComposerDraft, Editor
-from widgets.chat.entries.entry_base import PutEntry, TranscriptEntry
+from widgets.chat.composer_field import ComposerDraft, ComposerField
+from widgets.chat.entries.entry_base import EntryPut, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
-from widgets.chat.markdown.styled_lines import format_seconds, shorten
+from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
@@ -103,7 +103,7 @@ class SideThreads:
         """Return the questions about a proposal."""
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
-    def entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
+    def thread_entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
         """A thread as it is read."""
         return [entry for one in self.exchanges_at(place) for entry in self._entries(one)]
 
@@ -133,11 +133,11 @@ def answer_usage(answer: SideAnswer) -> str:
     return " · ".join(fact for fact in facts if fact)
 
 
-def as_feedback(one: SideExchange) -> str:
+def exchange_as_feedback(exchange: SideExchange) -> str:
     """Return a question and its answer as the user's words, with their authors named."""
-    quoted = "\n".join(f"> {line}".rstrip() for line in one.answer_text.splitlines())
-    subject = one.question.subject
-    return f"About {subject} I asked you aside: “{one.question.text}”\nYou answered:\n\n{quoted}\n\n"
+    quoted = "\n".join(f"> {line}".rstrip() for line in exchange.answer_text.splitlines())
+    subject = exchange.question.subject
+    return f"About {subject} I asked you aside: “{exchange.question.text}”\nYou answered:\n\n{quoted}\n\n"
 
 
 _MOST_PICKED = 200
@@ -149,7 +149,7 @@ _SLICE = 0.004
 
 
 @dataclass(frozen=True, slots=True)
-class PanelTopic:
+class QuestionSubject:
     """The subject of a side question."""
 
     place: ThreadAnchor
@@ -193,8 +193,8 @@ class AskPanel(Column):
         &:focus-within { background: $surface; }
         &:focus-within .asking--title { background: $primary 30%; }
         &:ansi:focus-within .asking--title { background: ansi_blue; color: ansi_bright_white; }
-        Editor { padding: 0 1; max-height: 5; background: $boost; }
-        Editor:focus { background: $foreground 10%; }
+        ComposerField { padding: 0 1; max-height: 5; background: $boost; }
+        ComposerField:focus { background: $foreground 10%; }
     }
     """
 
@@ -219,10 +219,10 @@ class AskPanel(Column):
         """The marks in the diff, each with the thread that it is of."""
         self._sought: ThreadAnchor | None = None
         """Where the cursor is to go once its diff is there."""
-        self.topic: PanelTopic | None = None
+        self.topic: QuestionSubject | None = None
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
-        self._editor = Editor(self._steer)
+        self._editor = ComposerField(self._steer)
         self._answers = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
         """Unsent questions, by thread."""
@@ -273,12 +273,12 @@ class AskPanel(Column):
         self._open(topic)
         return True
 
-    def _topic_at_cursor(self) -> PanelTopic | None:
+    def _topic_at_cursor(self) -> QuestionSubject | None:
         proposal, view = self._state.proposal, self._view
-        if proposal is None or not self.can_ask or not self._preview.shows(proposal):
+        if proposal is None or not self.can_ask or not self._preview.is_showing(proposal):
             return None
         picked = view.picked_lines()
-        file = view.cursor.file
+        file = view.cursor.file_index
         hunk = view.cursor.hunk
         if picked is not None:
             file = next(at for at, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path)
@@ -287,7 +287,7 @@ class AskPanel(Column):
         path = diff.change.path
         words = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
         lines = "" if picked is None else _quoted(diff, picked)
-        return PanelTopic(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
+        return QuestionSubject(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
 
     def show_thread(self, place: ThreadAnchor) -> None:
         """Open the thread of a place, and go to that as soon as its diff is there."""
@@ -295,10 +295,10 @@ class AskPanel(Column):
         self.go_to_requested_thread()
         self._open(self._topic_of(place))
 
-    def _topic_of(self, place: ThreadAnchor) -> PanelTopic:
+    def _topic_of(self, place: ThreadAnchor) -> QuestionSubject:
         """Return the topic of a place, named as when something was asked there last."""
         asked = self.threads.exchanges_at(place)
-        return PanelTopic(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
+        return QuestionSubject(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
 
     def _marked_at_cursor(self) -> ThreadAnchor | None:
         """Return the place of the thread whose mark is under the cursor, if no lines are selected."""
@@ -319,23 +319,23 @@ class AskPanel(Column):
             if diff.change.path == place.path and hunk.id == place.hunk
         )
         found = next(hunks, None)
-        row = None if found is None else self._view.rows.row_of_hunk(*found)
+        row = None if found is None else self._view.layout_rows.row_of_hunk(*found)
         if found is None or row is not None:
             self._sought = None
         if row is not None:
             self._view.cursor.go_to(row)
 
-    def _open(self, topic: PanelTopic) -> None:
+    def _open(self, topic: QuestionSubject) -> None:
         """Show a thread and focus the field; restore its draft."""
         self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
         self._put_aside()
         self.topic = topic
-        entries = self.threads.entries(topic.place)
+        entries = self.threads.thread_entries(topic.place)
         self._editor.show_draft(self._drafts.pop(topic.place, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
-        layout = self._answers.new_layout()
+        layout = self._answers.make_empty_layout()
         for entry in entries:
-            layout.apply(PutEntry(entry))
+            layout.apply_change(EntryPut(entry))
         self._answers.show_layout(layout)
         self._take_state(entries)
         self.add_class("shown")
@@ -360,17 +360,17 @@ class AskPanel(Column):
         """Show the thread as it is now."""
         if self.topic is None:
             return
-        had_thread, entries = self.has_thread, self.threads.entries(self.topic.place)
+        had_thread, entries = self.has_thread, self.threads.thread_entries(self.topic.place)
         shown = {entry.key: entry for entry in self._answers.entries}
-        changed = [PutEntry(entry) for entry in entries if shown.get(entry.key) != entry]
+        changed = [EntryPut(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
         if list(shown) != keys[: len(shown)]:
             # Something of it is void.
-            layout = self._answers.new_layout()
+            layout = self._answers.make_empty_layout()
             for entry in entries:
-                layout.apply(PutEntry(entry))
+                layout.apply_change(EntryPut(entry))
             self._answers.show_layout(layout)
-        elif not self._answers.apply(changed):
+        elif not self._answers.apply_changes(changed):
             self._lay_out_later()
         self._take_state(entries)
         if self.has_thread != had_thread:
@@ -405,7 +405,7 @@ class AskPanel(Column):
         about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
         more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
         key = first_key_name("review.ask" if of_hunk else "diff.open", self._keys)
-        return f"You asked{about}: {shorten(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
+        return f"You asked{about}: {shorten_text(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
         """Close the panel; an unfinished question stays with its thread."""

@@ -65,14 +65,14 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, w
     return fill_lines([*said, *chips], width, _GAP)
 
 
-def placed_evidence(found: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the marks at the heads of the hunks of these diffs."""
-    if found is None:
+    if evidence is None:
         return []
     marks = []
     for file, diff in enumerate(diffs):
         for hunk in filter(has_effect, diff.change.hunks):
-            if (mark := found.marks.get(hunk.id)) is not None:
+            if (mark := evidence.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
                 marks.append(Comment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
     return marks

@@ -81,7 +81,7 @@ class KeyReadiness:
             return guard.why
         return "" if (self.picture if self.named else self.sight).was_on_screen_at(arrived) else _TOO_EARLY
 
-    def restart(self, why: str) -> None:
+    def restart_grace_periods(self, why: str) -> None:
         """Start the grace periods again."""
         self.guard.restart(why)
         self.choice_guard.restart(why)
@@ -91,7 +91,7 @@ class KeyReadiness:
         self.picture.mark_not_painted()
         self.sight.mark_not_painted()
 
-    def note_painted(self, *, in_focus: bool) -> None:
+    def mark_painted(self, *, in_focus: bool) -> None:
         """Note that the screen shows the present state."""
         self.picture.mark_painted()
         if in_focus:
@@ -134,7 +134,7 @@ _ONCE_ONLY = ("changes", "ignored")
 _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
-def title_now(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
+def current_key_title(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
     """Return the title of a key at this moment; empty for the usual title of its action.
 
     None means that the key would only say why it does nothing.
@@ -159,7 +159,7 @@ def title_now(action: str, state: ReviewState, question: Confirm | None, *, comp
     return decision_verbs(proposal).titles.get(action, "")
 
 
-def is_offered(action: str, state: ReviewState, question: Confirm | None) -> bool:
+def is_available(action: str, state: ReviewState, question: Confirm | None) -> bool:
     """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
 
     Args:

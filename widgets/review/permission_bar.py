@@ -19,12 +19,12 @@ from app.keys.actions import actions_in_scope
 from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewState
 from app.tools.base.contract import Confirmation
-from widgets.chat.chat_column import ComposerQuestion
+from widgets.chat.chat_column import ComposerQuestionBar
 from widgets.chat.composer import Composer
-from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival
+from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival_time
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
-from widgets.review.key_availability import GracePeriod, is_offered
+from widgets.review.key_availability import GracePeriod, is_available
 from widgets.review.review import Review
 from widgets.review.review_wording import (
     ACTION_META_KEY,
@@ -58,7 +58,7 @@ class _Typed(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class PermissionBar(ComposerQuestion, ClickTargets):
+class PermissionBar(ComposerQuestionBar, ClickTargets):
     """The whole permission request, and the keys of the empty composer that answer it.
 
     Args:
@@ -115,7 +115,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
     def refresh_request(self) -> None:
         """Show the request as it is now, if there is one."""
         shown = self._shown
-        self._elsewhere = shown is not None and self._is_beside() and self._review.shows_all_of(shown[0])
+        self._elsewhere = shown is not None and self._is_beside() and self._review.shows_whole_request(shown[0])
         form = None if shown is None else self._state.permissions.selected_form(shown[0])
         if self.guard.set_subject((shown, form, self._elsewhere)):
             self._forget()
@@ -129,7 +129,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         self.sight.mark_not_painted()
         self.refresh()
 
-    def react_to_text(self) -> None:
+    def handle_text_change(self) -> None:
         """There is other text in the composer."""
         if self._composer.is_empty:
             self._why_not = ""
@@ -228,7 +228,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
         if shown is None:
             return False
         of_this = ReviewState(permissions=self._state.permissions, current=shown[0])
-        return is_offered(action, of_this, None)
+        return is_available(action, of_this, None)
 
     # Keys
 
@@ -271,7 +271,7 @@ class PermissionBar(ComposerQuestion, ClickTargets):
     @property
     def _is_seen(self) -> bool:
         """Return whether the whole request was on the screen when the key or click came."""
-        came = input_arrival(self.app)
+        came = input_arrival_time(self.app)
         return self.sight.was_on_screen_at(came) and (
             not self._elsewhere or self._review.readiness.picture.was_on_screen_at(came)
         )

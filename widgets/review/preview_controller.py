@@ -11,9 +11,9 @@ from app.review.found_reasons import has_found_reason, with_found_reasons
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import filter_pending
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.evidence_words import placed_evidence
-from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionsWanted
-from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, placed_findings, safe_content
+from widgets.review.evidence_words import evidence_comments
+from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
+from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, finding_comments, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
 
 WrittenVersions = tuple[tuple[object, ...], ...]
@@ -74,9 +74,9 @@ class PreviewController:
         if confirmation is not None:
             self._view.show_text(*confirmation_notes(confirmation))
         elif proposal is None:
-            self._view.clear("Nothing to review yet. What the model proposes appears here.")
+            self._view.show_message("Nothing to review yet. What the model proposes appears here.")
         else:
-            self._view.clear(f"Loading {proposal.id} …")
+            self._view.show_message(f"Loading {proposal.id} …")
             self._host.post_message(DiffsWanted(proposal.id))
 
     def update_shown(self) -> None:
@@ -85,7 +85,7 @@ class PreviewController:
         if proposal is not None and proposal != self._diffs_of:
             self._host.post_message(DiffsWanted(proposal.id))
 
-    def show_wanted_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_requested_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the diffs that were wanted; whether they still are."""
         proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
@@ -105,7 +105,7 @@ class PreviewController:
         before, self._diffs_of = self._diffs_of, proposal
         state.looked_at.note_bases(proposal)
         seen = state.looked_at.seen_lines(proposal)
-        self._view.show(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
+        self._view.show_change(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
             self._view.go_to_waiting()
         self.request_follow_ups()
@@ -118,7 +118,7 @@ class PreviewController:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
-    def show_wanted_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
+    def show_requested_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show the changes from the version before to this one; whether they are still wanted."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal
@@ -127,14 +127,14 @@ class PreviewController:
     def compare_versions(self, proposal: Proposal) -> bool:
         """Show the version before against this one, once it is there; whether it is."""
         if self._versions is None or self._versions[0] != proposal.id:
-            self._host.post_message(VersionsWanted(proposal.id))
+            self._host.post_message(VersionDiffsWanted(proposal.id))
             return False
         self.comparing = True
-        self._view.clear()
-        self._view.show(proposal, self._versions[1], versions=True)
+        self._view.show_message()
+        self._view.show_change(proposal, self._versions[1], versions=True)
         return True
 
-    def shows(self, proposal: Proposal) -> bool:
+    def is_showing(self, proposal: Proposal) -> bool:
         """Return whether the diff on screen is what an approval of this proposal would write."""
         shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
@@ -156,8 +156,8 @@ class PreviewController:
         """Show the findings of checks at their lines."""
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
-            found = placed_findings(state.checks.get(state.current), diffs)
-            self._pane.set_findings([*found, *placed_evidence(state.evidence.get(state.current), diffs)])
+            found = finding_comments(state.checks.get(state.current), diffs)
+            self._pane.set_findings([*found, *evidence_comments(state.evidence.get(state.current), diffs)])
 
     def show_reasons(self) -> None:
         """Mark the files with hunks that nothing notices, and the lines that no test runs; no file moves while it is
@@ -170,7 +170,7 @@ class PreviewController:
         if marked != self.diffs:
             self.diffs = marked
             seen = state.looked_at.seen_lines(proposal)
-            self._view.show(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
+            self._view.show_change(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
             self.show_choice()
 
     def restore_drafts(self, key: str) -> None:
@@ -198,7 +198,7 @@ class PreviewController:
     def show_notes(self) -> None:
         """Bring the notes above the diff up to date."""
         if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
-            self._view.set_extra(top_notes(self._state, proposal, self._words))
+            self._view.set_notes_above(top_notes(self._state, proposal, self._words))
 
     @property
     def title(self) -> Content:

@@ -36,7 +36,7 @@ from app.review.verdicts import (
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
-from widgets.common.input_order import input_arrival, is_joined_input
+from widgets.common.input_order import input_arrival_time, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
 from widgets.diff.diff_pane import DiffPane
@@ -46,7 +46,7 @@ from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
-from widgets.review.ask_panel import AskPanel, as_feedback
+from widgets.review.ask_panel import AskPanel, exchange_as_feedback
 from widgets.review.key_availability import (
     CHECK_ACTIONS,
     DECIDING_ACTIONS,
@@ -54,12 +54,12 @@ from widgets.review.key_availability import (
     SHAPING_ACTIONS,
     GracePeriod,
     KeyReadiness,
-    is_offered,
-    title_now,
+    current_key_title,
+    is_available,
 )
 from widgets.review.preview_controller import PreviewController, written_versions
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
-from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewWriting
+from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewTextController
 from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
@@ -120,14 +120,14 @@ class Review(Column):
         self.state = ReviewState()
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
-        self.view.drawn = lambda: self.readiness.note_painted(in_focus=self.in_focus)
+        self.view.drawn = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
         self.pane = ApprovalPane()
         self.feedback = FeedbackField()
         self.preview = PreviewController(self.state, self.diff_pane, self)
         self.asking = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = KeyReadiness(clock)
-        self.writing = ReviewWriting(self.state, self.feedback, self.diff_pane, self)
-        self.deciding = VerdictHandler(self.state, self.writing.take_feedback, self)
+        self.writing = ReviewTextController(self.state, self.feedback, self.diff_pane, self)
+        self.deciding = VerdictHandler(self.state, self.writing.collect_feedback, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -153,11 +153,11 @@ class Review(Column):
 
     def on_mount(self) -> None:
         for field in self.query(WritingField):
-            field.take_pastes(self.writing.dropped.mention_text)
+            field.set_paste_handler(self.writing.dropped.mention_text)
         for field in (*self.query(WritingField), self.asking):
             field.override_keys(self._keys)
         self.view.sheet.space_key = self.key_of_action("toggle_white_space")
-        self.pane.on_named_keys = self.refresh_bindings
+        self.pane.named_keys_changed = self.refresh_bindings
         self.preview.show_current()
 
     def on_resize(self) -> None:
@@ -177,7 +177,9 @@ class Review(Column):
         """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
         before = self.state.current
         known = set(self.state.listed_keys)
-        self.state.update_proposals(proposals, attended=self.is_mounted and (self.in_focus or self.is_writing))
+        self.state.update_proposals(
+            proposals, attended=self.is_mounted and (self.has_review_focus or self.is_writing)
+        )
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
             self.pane.show_outcome(None)
@@ -191,32 +193,32 @@ class Review(Column):
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
-        if self.preview.show_wanted_diffs(proposal_id, diffs):
+        if self.preview.show_requested_diffs(proposal_id, diffs):
             self.draw()
             if self._unseen_wanted == proposal_id:
                 self.call_after_refresh(self.view.action_next_unseen)
             self._unseen_wanted = ""
         self.post_message(review_messages.ThreadsWanted(proposal_id))
 
-    def set_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
+    def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the version before to this one, and show them if they are still wanted."""
-        if self.preview.show_wanted_versions(proposal_id, diffs):
+        if self.preview.show_requested_versions(proposal_id, diffs):
             self.draw()
 
-    def set_checks(self, checked: ProposalChecks) -> None:
+    def set_checks(self, checks: ProposalChecks) -> None:
         """Take the present check results of a proposal."""
-        self.state.checks[checked.proposal] = checked
-        if checked.proposal == self.state.current and self.is_mounted:
+        self.state.checks[checks.proposal] = checks
+        if checks.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
             self.preview.show_reasons()
             self.draw()
 
-    def set_evidence(self, found: ProposalEvidence) -> None:
+    def set_evidence(self, evidence: ProposalEvidence) -> None:
         """Take the present evidence about a proposal."""
-        self.state.evidence[found.proposal] = found
-        if found.proposal == self.state.current and self.is_mounted:
+        self.state.evidence[evidence.proposal] = evidence
+        if evidence.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
-            if not found.is_running:
+            if not evidence.is_running:
                 self.preview.show_reasons()
             self.draw()
 
@@ -226,9 +228,9 @@ class Review(Column):
         if self.is_mounted:
             self.draw()
 
-    def set_reproduction(self, found: Reproduction) -> None:
+    def set_reproduction(self, reproduction: Reproduction) -> None:
         """Take the result of a second run of a proposal's command."""
-        self.state.reproductions[found.proposal] = found
+        self.state.reproductions[reproduction.proposal] = reproduction
         if self.is_mounted:
             self.draw()
 
@@ -262,10 +264,10 @@ class Review(Column):
         """The user's own keys, by action id."""
         return self._keys
 
-    def shows_all_of(self, key: str) -> bool:
+    def shows_whole_request(self, key: str) -> bool:
         """Return whether the whole permission request fits and is shown."""
         view = self.view
-        return self.state.current == key and 0 < view.rows.height <= view.size.height
+        return self.state.current == key and 0 < view.layout_rows.height <= view.size.height
 
     def show_permission(self) -> bool:
         """Show the open permission request, which then has the keys; return whether it was not shown before."""
@@ -309,23 +311,23 @@ class Review(Column):
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
         if proposal is not None and tracker.seen_lines(proposal).lines != before:
-            self.view.on_screen.recount()
+            self.view.on_screen.update_counted_lines()
             self.draw()
 
-    def clear_sent_feedback(self, key: str, words: ReviewFeedback) -> None:
+    def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Remove the feedback draft: it was recorded with the decision."""
-        self.writing.clear_sent(key, words)
+        self.writing.clear_sent_feedback(key, feedback)
 
-    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision."""
-        self.writing.restore_feedback(key, words)
+        self.writing.restore_feedback(key, feedback)
         self.preview.show_choice()
         self.draw()
 
-    def set_question_pending(self, asked: bool) -> None:
+    def set_question_pending(self, pending: bool) -> None:
         """Set whether the model waits for the answer to a question in the chat."""
-        if asked != self.state.asked_in_chat:
-            self.state.asked_in_chat = asked
+        if pending != self.state.asked_in_chat:
+            self.state.asked_in_chat = pending
             self.draw_approvals()
 
     def show_outcome(
@@ -348,10 +350,10 @@ class Review(Column):
         """Show in one line why something was not done."""
         self.pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
 
-    def end_turn(self, instead: str) -> None:
-        """Replace a status that held only during the turn by `instead`; remove it if that is empty."""
+    def end_turn(self, replacement: str) -> None:
+        """Replace a status that held only during the turn by `replacement`; remove it if that is empty."""
         if self.pane.is_passing:
-            self.pane.show_outcome(safe_content(instead) if instead else None, passing=bool(instead))
+            self.pane.show_outcome(safe_content(replacement) if replacement else None, passing=bool(replacement))
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
@@ -361,10 +363,10 @@ class Review(Column):
         self.view.sheet.space_key = self.key_of_action("toggle_white_space")
         self.draw()
 
-    def set_model_continues(self, goes_on: bool) -> None:
+    def set_model_continues(self, continues: bool) -> None:
         """Take whether the model goes on by itself once nothing waits any more."""
-        if goes_on != self.state.goes_on:
-            self.state.goes_on = goes_on
+        if continues != self.state.goes_on:
+            self.state.goes_on = continues
             self.draw()
 
     def show_item(self, key: str) -> None:
@@ -386,7 +388,7 @@ class Review(Column):
         """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.deciding.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
-        shown = proposal is not None and self.preview.shows(proposal)
+        shown = proposal is not None and self.preview.is_showing(proposal)
         chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.set_subject(item)
         changed = self.readiness.guard.set_subject((item, shown, chosen, state.form, question))
@@ -398,7 +400,7 @@ class Review(Column):
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.pane.set_class(self.feedback.is_open, "-writing")
         offered = (
-            one for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS if is_offered(one, state, question)
+            one for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS if is_available(one, state, question)
         )
         possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:
@@ -416,8 +418,10 @@ class Review(Column):
         self.pane.show_question(None if question is None else question_line(question, self.key_of_action))
         # A class would have all that is inside styled again.
         self.pane.queue.display = not self.has_class("-full")
-        notes_shown = self.view.rows.height <= self.view.size.height
-        self.pane.show(self.state, self._key_in_headline, comparing=self.preview.comparing, notes_shown=notes_shown)
+        notes_shown = self.view.layout_rows.height <= self.view.size.height
+        self.pane.show_state(
+            self.state, self._key_in_headline, comparing=self.preview.comparing, notes_shown=notes_shown
+        )
         self.query_one(Splitter).display = self.pane.queue.display and bool(self.pane.queue.items)
         if self.preview.title_is_cut == self.pane.shows_title:
             self.preview.title_is_cut = not self.pane.shows_title
@@ -425,7 +429,7 @@ class Review(Column):
 
     def restart_grace_period(self, why: str) -> None:
         """Start the grace period again."""
-        self.readiness.restart(why)
+        self.readiness.restart_grace_periods(why)
         self._dim_keys()
 
     def wait_for_paint(self) -> None:
@@ -436,8 +440,8 @@ class Review(Column):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _follow_focus(self) -> None:
-        if self.in_focus != self._had_focus:
-            self._had_focus = self.in_focus
+        if self.has_review_focus != self._had_focus:
+            self._had_focus = self.has_review_focus
             self.readiness.sight.mark_not_painted()
             self.view.refresh()
             self.pane.clear_key_notice()
@@ -448,7 +452,7 @@ class Review(Column):
         self.asking.follow_focus()
 
     @property
-    def in_focus(self) -> bool:
+    def has_review_focus(self) -> bool:
         """Whether keys come here rather than to a field."""
         focused = self.screen.focused
         return focused is self.view or isinstance(focused, ReviewQueue | FileList)
@@ -469,7 +473,7 @@ class Review(Column):
         """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
-        return title_now(action, self.state, self.deciding.question, comparing=self.preview.comparing)
+        return current_key_title(action, self.state, self.deciding.question, comparing=self.preview.comparing)
 
     @property
     def named_keys(self) -> frozenset[str]:
@@ -484,7 +488,7 @@ class Review(Column):
         """Return the key of an action, after the one that leads here while the focus is elsewhere."""
         return (
             self.key_of_action(action)
-            if self.in_focus
+            if self.has_review_focus
             else f"{self._first_key(_GO_HERE)} {self.key_of_action(action)}"
         )
 
@@ -537,7 +541,7 @@ class Review(Column):
 
     # Whether keys take effect
 
-    def has_effect(self, *names: str | None) -> bool:
+    def does_key_act(self, *names: str | None) -> bool:
         """Return whether a key, by any of its names, does something here now."""
         return any(
             not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_live(action.handler)
@@ -545,7 +549,7 @@ class Review(Column):
         )
 
     def _is_live(self, action: str) -> bool:
-        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_offered(
+        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_available(
             action, self.state, self.deciding.question
         )
 
@@ -558,11 +562,11 @@ class Review(Column):
             guard: The grace period that it is subject to, if it is not that of decisions.
             writes: It only opens a field, so that it counts, too, where the text for it came in the same read.
         """
-        if not self.in_focus or self.is_too_small:
+        if not self.has_review_focus or self.is_too_small:
             return False
         joined = not writes and is_joined_input(self.app)
         why_not = self.readiness.blocking_reason(
-            guard or self.readiness.guard, input_arrival(self.app), joined=joined
+            guard or self.readiness.guard, input_arrival_time(self.app), joined=joined
         )
         if why_not:
             self.restart_grace_period(why_not)
@@ -611,9 +615,9 @@ class Review(Column):
         """
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
-        if proposal is None or proposal.on_disk or not self._decides() or self.deciding.is_busy(proposal):
+        if proposal is None or proposal.on_disk or not self._decides() or self.deciding.refuse_if_busy(proposal):
             return
-        if not self.preview.shows(proposal):
+        if not self.preview.is_showing(proposal):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
@@ -622,7 +626,7 @@ class Review(Column):
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
         elif red:
-            self.deciding.deny_with(proposal, red)
+            self.deciding.deny_with_feedback(proposal, red)
 
     def _open_draft(self, proposal: Proposal, text: str) -> None:
         """Open the field for feedback with a text below the user's own; a text is not added twice."""
@@ -637,14 +641,14 @@ class Review(Column):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
         if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
-            return self.in_focus and self._is_live(action)
+            return self.has_review_focus and self._is_live(action)
         match action:
             case "in_diff":
-                return self.in_focus and self.view.check_action(str(parameters[0]), ())
+                return self.has_review_focus and self.view.check_action(str(parameters[0]), ())
             case "ask":
                 return self.asking.can_ask
             case "close_thread":  # Else Escape interrupts the turn.
-                return self.in_focus and self.asking.is_open
+                return self.has_review_focus and self.asking.is_open
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
@@ -653,7 +657,7 @@ class Review(Column):
             return
         if (question := self.deciding.question) is not None:
             if question.ids:
-                self.deciding.perform(question.action, question.ids)
+                self.deciding.decide_proposals(question.action, question.ids)
         elif self.state.confirmation is not None:
             self._allow(PermissionScope.ONCE)
         else:
@@ -666,10 +670,10 @@ class Review(Column):
 
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
-        if proposal is not None and not self.deciding.is_busy(proposal):
-            shown, comparing = self.preview.shows(proposal), self.preview.comparing
+        if proposal is not None and not self.deciding.refuse_if_busy(proposal):
+            shown, comparing = self.preview.is_showing(proposal), self.preview.comparing
             verdict = partial(judge_approval, self.state, proposal, shown=shown, versions=comparing, action=action)
-            self.deciding.act(verdict(), verdict)
+            self.deciding.handle_verdict(verdict(), verdict)
 
     def action_deny(self) -> None:
         """Deny the proposal or the request, or answer the question with no."""
@@ -682,9 +686,9 @@ class Review(Column):
             self._refuse(self.state.current)
             return
         proposal = self.state.proposal
-        if proposal is not None and not self.deciding.is_busy(proposal):
+        if proposal is not None and not self.deciding.refuse_if_busy(proposal):
             verdict = partial(judge_denial, self.state, proposal)
-            self.deciding.act(verdict(), verdict)
+            self.deciding.handle_verdict(verdict(), verdict)
 
     def action_approve_all(self) -> None:
         """Approve all proposals, after a question; from the question, also those it left out."""
@@ -693,21 +697,23 @@ class Review(Column):
         if (question := self.deciding.question) is not None:
             if question.named:
                 ids = {*question.ids, *question.named}
-                self.deciding.perform("approve_all", tuple(item.id for item in self.state.waiting if item.id in ids))
+                self.deciding.decide_proposals(
+                    "approve_all", tuple(item.id for item in self.state.waiting if item.id in ids)
+                )
             return
-        self.deciding.act(judge_approve_all(self.state))
+        self.deciding.handle_verdict(judge_approve_all(self.state))
 
     def action_deny_all(self) -> None:
         """Deny everything, after a question."""
         if self._decides() and self.deciding.question is None:
-            self.deciding.act(judge_deny_all(self.state))
+            self.deciding.handle_verdict(judge_deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
         if not self._decides():
             return
         proposal, hunk = self._choosable, self.view.cursor.hunk
-        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.shows(proposal):
+        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.is_showing(proposal):
             self.deciding.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
@@ -766,11 +772,11 @@ class Review(Column):
 
     def _refuse(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
-        words = self.writing.take_feedback(key)
+        words = self.writing.collect_feedback(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
     def _answer(self, key: str, answer: ConfirmationAnswer, mentions: tuple[Mention, ...] = ()) -> None:
-        self.post_message(review_messages.Confirmed(key, answer, mentions))
+        self.post_message(review_messages.ConfirmationAnswered(key, answer, mentions))
         self.remove_confirmation(key)
 
     def on_key(self, event: events.Key) -> None:
@@ -782,7 +788,7 @@ class Review(Column):
             event.stop()
             self.deciding.show_question(None)
             return
-        if self.in_focus and event.is_printable and not self.has_effect(event.key, event.character):
+        if self.has_review_focus and event.is_printable and not self.does_key_act(event.key, event.character):
             self.restart_grace_period(
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
@@ -806,7 +812,7 @@ class Review(Column):
         if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION_META_KEY) != action:
             return
         event.stop()
-        if not self.in_focus:
+        if not self.has_review_focus:
             self.screen.set_focus(self.view)
         await self._perform_by_name(action)
 
@@ -820,7 +826,7 @@ class Review(Column):
     async def perform(self, action: str) -> None:
         """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
-        await self.readiness.picture.wait(_UNTIL_SEEN)
+        await self.readiness.picture.wait_until_on_screen(_UNTIL_SEEN)
         await self._perform_by_name(action)
 
     async def action_in_diff(self, action: str) -> None:
@@ -845,7 +851,7 @@ class Review(Column):
     def action_toggle_file(self) -> None:
         """Take all hunks of the file in or out."""
         if self.view.diffs:
-            change = self.view.diffs[self.view.cursor.file].change
+            change = self.view.diffs[self.view.cursor.file_index].change
             if not change.hunks:
                 self.show_notice("This file is decided with the proposal as a whole.")
             self._toggle([hunk.id for hunk in change.hunks])
@@ -870,16 +876,16 @@ class Review(Column):
             self._toggle(sorted(picked.hunks))
             return
         proposal = self._choosable
-        if proposal and self._ready(self.readiness.choice_guard) and self.preview.shows(proposal):
+        if proposal and self._ready(self.readiness.choice_guard) and self.preview.is_showing(proposal):
             self.show_notice("")
             self.view.end_picking()
-            self.post_message(review_messages.TakeLines(proposal.id, proposal.revision, picked.lines, picked.whole))
+            self.post_message(review_messages.ToggleLines(proposal.id, proposal.revision, picked.lines, picked.whole))
 
     def action_edit(self) -> None:
         """Change the proposed text of the file at the cursor."""
         proposal = self.state.proposal
         if proposal is not None and proposal.state.is_pending and self.view.diffs and self._ready():
-            path = self.view.diffs[self.view.cursor.file].change.path
+            path = self.view.diffs[self.view.cursor.file_index].change.path
             self.post_message(review_messages.Edit(proposal.id, path, self._line_at_cursor()))
 
     def _line_at_cursor(self) -> int:
@@ -957,10 +963,10 @@ class Review(Column):
         elif not self.state.unsaid.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
-            elif not self.deciding.is_busy(proposal):
+            elif not self.deciding.refuse_if_busy(proposal):
                 self.deciding.deny_stale(proposal)
-        elif not self.deciding.is_busy(proposal):
-            self.deciding.act(judge_feedback(self.state, proposal))
+        elif not self.deciding.refuse_if_busy(proposal):
+            self.deciding.handle_verdict(judge_feedback(self.state, proposal))
 
     def _end_writing(self) -> None:
         self.pane.remove_class("-writing")
@@ -968,9 +974,9 @@ class Review(Column):
         self.restart_grace_period(_FIELD_CLOSED)
         self.show_permission()
 
-    @on(DiffPane.Commented)
-    def _take_comment(self, event: DiffPane.Commented) -> None:
-        self.writing.take_comment(event, self.preview.diffs)
+    @on(DiffPane.CommentEdited)
+    def _take_comment(self, event: DiffPane.CommentEdited) -> None:
+        self.writing.apply_comment(event, self.preview.diffs)
         if event.saved:
             self.restart_grace_period(_FIELD_CLOSED)
             self.preview.show_choice()
@@ -1030,7 +1036,7 @@ class Review(Column):
             return
         self._end_asking()
         self.show_item(proposal.id)
-        self._open_draft(proposal, as_feedback(answered[-1]))
+        self._open_draft(proposal, exchange_as_feedback(answered[-1]))
 
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:

@@ -94,7 +94,7 @@ class Edit(Message):
 
 
 @dataclass
-class TakeLines(Message):
+class ToggleLines(Message):
     """Take single lines of a proposal in or out: cut their hunks, and answer with `select_split_parts`."""
 
     proposal_id: str
@@ -105,7 +105,7 @@ class TakeLines(Message):
 
 
 @dataclass
-class Confirmed(Message):
+class ConfirmationAnswered(Message):
     """The answer to a confirmation."""
 
     key: str
@@ -137,8 +137,8 @@ class DiffsWanted(Message):
 
 
 @dataclass
-class VersionsWanted(Message):
-    """The diff between the version before and this one is needed: answer with `set_versions`."""
+class VersionDiffsWanted(Message):
+    """The diff between the version before and this one is needed: answer with `set_version_diffs`."""
 
     proposal_id: str
 

@@ -166,7 +166,7 @@ def fit_line(line: Content, width: int) -> Content:
 
 
 @dataclass(frozen=True, slots=True)
-class HeadlineRoom:
+class HeadlineSpace:
     """The room for the lines about the current item, and what other lines show already."""
 
     width: int = 0
@@ -175,7 +175,7 @@ class HeadlineRoom:
     """Whether the list shows the title."""
     comparing: bool = False
     """Whether the diff shows two versions against each other, on which nothing can be decided."""
-    outcome_said: bool = False
+    is_outcome_shown: bool = False
     """Whether a line says already what became of a decided proposal."""
     notes_shown: bool = True
     """Whether all that is to be said of what a tool asks is on the screen already."""
@@ -183,7 +183,7 @@ class HeadlineRoom:
     """The results of its checks, if they are well and short."""
 
 
-def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineRoom) -> bool:
+def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineSpace) -> bool:
     """Whether all of a proposal's summary is on the lines above the list, or else in its row there."""
     if not room.width:
         return True
@@ -193,7 +193,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
     return proposal_row(state, proposal).cell_length - names <= room.width
 
 
-def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineRoom = HeadlineRoom()) -> list[Content]:
+def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace = HeadlineSpace()) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:
@@ -206,10 +206,10 @@ def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineRoom = 
         return _waiting_lines(state, proposal, key, room)
     lines = _decided_lines(state, proposal, key, room)
     # What became of it has been said already.
-    return lines[1:] or lines if room.outcome_said else lines
+    return lines[1:] or lines if room.is_outcome_shown else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
     facts = _facts(state, proposal, key, room)
     if room.listed:
         place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
@@ -250,7 +250,7 @@ def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Co
     return lines
 
 
-def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
+def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
     facts = (
@@ -322,7 +322,7 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineRoom) -> Content:
+def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineSpace) -> Content:
     """Return the note that a permission request waits, which has the keys until it is answered."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
@@ -335,7 +335,7 @@ def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineRoom) -> 
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineRoom) -> list[Content]:
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
     glyph, colour = state_glyph(proposal)
     title = Content("") if room.listed else proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
@@ -361,7 +361,7 @@ def _nothing(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, confirmation: Confirmation, key: KeyNameOf, room: HeadlineRoom
+    state: ReviewState, confirmation: Confirmation, key: KeyNameOf, room: HeadlineSpace
 ) -> list[Content]:
     """Return the keys that answer a request, and how far a lasting permission would go."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
@@ -518,13 +518,13 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
     return said + " " + safe_content(words, colour if loud else QUIET_STYLE) if words else said
 
 
-def placed_findings(checked: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the findings on lines of these diffs; older ones say so."""
-    if checked is None:
+    if checks is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
-    for name, finding in checked.findings:
+    for name, finding in checks.findings:
         file = files.get(finding.path)
         if file is not None and finding.line <= len(diffs[file].new):
             was = "" if finding.new else "  (before, too)"

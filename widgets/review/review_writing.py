@@ -37,30 +37,32 @@ AUTHOR_TEXT_KEY = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
-def comments_in_diffs(remarks: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[Comment]:
+def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[Comment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
-    for remark in remarks:
+    for remark in comments:
         file = files.get(remark.path)
         if file is not None and remark.line < len(side_text(diffs[file], remark.side)):
             found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
 
-def top_notes(state: ReviewState, proposal: Proposal, words: Literal["", "folded", "unfolded"]) -> list[NoteRow]:
+def top_notes(
+    state: ReviewState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
+) -> list[NoteRow]:
     """Return the notes above the first file: its summary, its author's words, moved parts since the last time, and
     comments on the former version.
 
     Args:
         state: What is known of it.
         proposal: What is shown.
-        words: How its author's words are shown; not at all where the pane below has room for them.
+        description: How its author's words are shown; not at all where the pane below has room for them.
     """
-    line = author_summary(proposal) if words else ""
+    line = author_summary(proposal) if description else ""
     notes = [
         *([NoteRow(-1, computed_summary(proposal), "plain")] if summary_clauses(proposal) else []),
-        *([NoteRow(-1, line, words, AUTHOR_TEXT_KEY)] if words and line else []),
+        *([NoteRow(-1, line, description, AUTHOR_TEXT_KEY)] if description and line else []),
         *(
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
@@ -98,7 +100,7 @@ class FeedbackField(WritingField):
     def __init__(self) -> None:
         super().__init__("send to the model", id="feedback")
 
-    def open_for(self, proposal: Proposal, remarks: Sequence[DraftComment], draft: str) -> None:
+    def open_for_proposal(self, proposal: Proposal, comments: Sequence[DraftComment], draft: str) -> None:
         """Ask for feedback on a proposal."""
         title = Content.assemble(
             f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
@@ -107,10 +109,10 @@ class FeedbackField(WritingField):
             Content.assemble(
                 safe_content(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe_content(remark.text)
             )
-            for remark in remarks[:_LISTED]
+            for remark in comments[:_LISTED]
         ]
-        if len(remarks) > _LISTED:
-            context.append(Content(f"and {plural(len(remarks) - _LISTED, 'more comment')}"))
+        if len(comments) > _LISTED:
+            context.append(Content(f"and {plural(len(comments) - _LISTED, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
         if can_ask_model_again(proposal):
@@ -125,7 +127,7 @@ class FeedbackField(WritingField):
         self.open(key, title, draft)
 
 
-class ReviewWriting:
+class ReviewTextController:
     """Keeps all written text in the state of a review until it is sent.
 
     Args:
@@ -150,7 +152,7 @@ class ReviewWriting:
         if self._state.confirmation is not None:
             self._field.open_for_confirmation(key, self._state.confirmation, draft)
         elif (proposal := self._state.proposal) is not None and proposal.state.is_pending:
-            self._field.open_for(proposal, self._state.unsaid.remarks.get(key, ()), draft)
+            self._field.open_for_proposal(proposal, self._state.unsaid.remarks.get(key, ()), draft)
         return self._field.is_open
 
     def save_text(self, key: str) -> None:
@@ -163,7 +165,7 @@ class ReviewWriting:
         self._state.unsaid.keep_feedback(key, text)
         self.save_text(key)
 
-    def take_comment(self, event: DiffPane.Commented, diffs: tuple[FileDiff, ...]) -> None:
+    def apply_comment(self, event: DiffPane.CommentEdited, diffs: tuple[FileDiff, ...]) -> None:
         """Take a comment on a line; `diffs` are those of the shown proposal."""
         proposal = self._state.get(event.proposal)
         if proposal is None:
@@ -176,7 +178,7 @@ class ReviewWriting:
         self.save_text(proposal.id)
         self.release_orphaned()
 
-    def take_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
+    def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
         words = (
@@ -185,24 +187,24 @@ class ReviewWriting:
         words = replace(words, mentions=self._mentioned(words))
         if words.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
-        if self._diff_pane.commenting == key and not any(one.draft for one in unsaid.remarks.get(key, ())):
-            self._diff_pane.end_comment()
+        if self._diff_pane.commented_proposal == key and not any(one.draft for one in unsaid.remarks.get(key, ())):
+            self._diff_pane.close_comment_field()
         return words
 
     def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
         """Return the files that the user names, without those in quoted text."""
         texts = (words.feedback, *(comment.text for comment in words.comments))
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
-        return self.dropped.mentions("\n".join(own))
+        return self.dropped.find_mentions("\n".join(own))
 
-    def clear_sent(self, key: str, words: ReviewFeedback) -> None:
+    def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """The words are in the log now."""
-        self._state.unsaid.mark_sent(key, words)
+        self._state.unsaid.mark_sent(key, feedback)
         self.save_text(key)
 
-    def restore_feedback(self, key: str, words: ReviewFeedback) -> None:
+    def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the words of a failed decision, which were not sent."""
-        self._state.unsaid.restore(key, words)
+        self._state.unsaid.restore(key, feedback)
         self.save_text(key)
 
     def release_orphaned(self) -> None:
@@ -232,4 +234,4 @@ class ReviewWriting:
 
     def _is_about(self, key: str) -> bool:
         """Whether the user is writing about a proposal."""
-        return (self._field.is_open and self._field.subject == key) or self._diff_pane.commenting == key
+        return (self._field.is_open and self._field.subject == key) or self._diff_pane.commented_proposal == key

@@ -60,23 +60,23 @@ class VerdictHandler:
         """A decision came to nothing, and can be made again."""
         self._on_its_way.clear()
 
-    def is_busy(self, proposal: Proposal) -> bool:
+    def refuse_if_busy(self, proposal: Proposal) -> bool:
         """Return whether a decision on this proposal is under way; say so."""
         if self._on_its_way.get(proposal.id) != proposal:
             return False
         self._host.show_notice(f"{proposal.id}: your decision is being carried out.")
         return True
 
-    def act(self, verdict: Verdict, again: Callable[[], Verdict] | None = None) -> None:
-        """Carry out a verdict; `again` computes the verdict anew when more has been on the screen."""
-        self._again = again
+    def handle_verdict(self, verdict: Verdict, recompute: Callable[[], Verdict] | None = None) -> None:
+        """Carry out a verdict; `recompute` computes the verdict anew when more has been on the screen."""
+        self._again = recompute
         match verdict:
             case Refuse(reason):
                 self._host.show_notice(reason)
             case Confirm():
                 self.show_question(verdict)
             case Proceed(action, ids):
-                self.perform(action, ids)
+                self.decide_proposals(action, ids)
 
     def show_question(self, question: Confirm | None) -> None:
         """Put a question, or take it away."""
@@ -84,7 +84,7 @@ class VerdictHandler:
         self._host.show_notice("")
         self._host.draw()
 
-    def perform(self, action: ActionKind, ids: tuple[str, ...]) -> None:
+    def decide_proposals(self, action: ActionKind, ids: tuple[str, ...]) -> None:
         """Decide on these proposals."""
         chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
         self.question = None
@@ -111,7 +111,7 @@ class VerdictHandler:
         self._host.show_notice("")
         self._host.post_message(self._denial(proposal, (hunk,)))
 
-    def deny_with(self, proposal: Proposal, more: str) -> None:
+    def deny_with_feedback(self, proposal: Proposal, more: str) -> None:
         """Deny a proposal with the user's words and some more."""
         self._host.show_notice("")
         words = self._take_words(proposal.id, None)

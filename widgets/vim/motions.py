@@ -19,7 +19,7 @@ from widgets.vim.text_positions import (
     previous_paragraph,
     previous_word,
     previous_word_end,
-    text_object,
+    text_object_range,
     word_end,
 )
 
@@ -125,7 +125,7 @@ class TextRange:
 
 
 @dataclass(frozen=True, slots=True)
-class LastSearch:
+class LastSearches:
     """The last searches: by `f` and similar in a line, by `/` and `?` in the text."""
 
     key: str = ""
@@ -134,15 +134,15 @@ class LastSearch:
     forward: bool = True
     """Whether by `/`."""
 
-    def after_command(self, command: VimCommand) -> "LastSearch":
+    def after_command(self, command: VimCommand) -> "LastSearches":
         """The same after a command, which may look for something else; a search for nothing repeats the last."""
         if command.name in TEXT_SEARCHES:
             return replace(self, words=command.argument or self.words, forward=command.name == "/")
         return replace(self, key=command.name, character=command.argument) if command.name in LINE_SEARCHES else self
 
 
-def find_target(  # noqa: PLR0911
-    text: str, at: int, command: VimCommand, column: float, sought: LastSearch, *, onto_end: bool = False
+def find_motion_target(  # noqa: PLR0911
+    text: str, at: int, command: VimCommand, column: float, sought: LastSearches, *, onto_end: bool = False
 ) -> Motion | None:
     """Return the target of a command's motion; None if it is impossible.
 
@@ -256,7 +256,7 @@ def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Motion |
     return Motion(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _again(text: str, at: int, command: VimCommand, sought: LastSearch) -> Motion | None:
+def _again(text: str, at: int, command: VimCommand, sought: LastSearches) -> Motion | None:
     if not sought.key:
         return None
     key = sought.key if command.name == ";" else sought.key.swapcase()
@@ -265,16 +265,16 @@ def _again(text: str, at: int, command: VimCommand, sought: LastSearch) -> Motio
 
 
 def find_operator_range(
-    text: str, at: int, command: VimCommand, column: float, sought: LastSearch
+    text: str, at: int, command: VimCommand, column: float, sought: LastSearches
 ) -> TextRange | None:
     """Return the range that a command's operator works on; None if there is none."""
     if command.name == "object":
-        found = text_object(text, at, command.argument[0] == "i", command.argument[1])
+        found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
         return None if found is None else TextRange(*found)
     if command.name == "line":
         below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else Motion(at)
         return None if below is None else _whole_lines(text, at, below.to)
-    moved = find_target(text, at, command, column, sought)
+    moved = find_motion_target(text, at, command, column, sought)
     if moved is None:
         return None
     if moved.way == "lines":

@@ -208,7 +208,7 @@ def _either(left: str, right: str) -> re.Pattern[str]:
 QUOTES = "\"'`"
 
 
-def text_object(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
+def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
     """Return the range of `iw`, `a"` or `i(`: its first offset and the one after it; None if there is none."""
     if key in "wW":
         return _word(text, at, inner, big=key == "W")

@@ -7,7 +7,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from app.proposals.text.line_comparison import common_ends
-from widgets.vim.vim_machine import Vim, VimMode, VimResult
+from widgets.vim.vim_machine import VimMachine, VimMode, VimResult
 
 Span = tuple[int, int]
 
@@ -25,16 +25,16 @@ class VimKeys:
     def __init__(
         self,
         area: TextArea,
-        tell: Callable[[str], None],
+        on_mode: Callable[[str], None],
         *,
         widen: Callable[[str, Span], Span] = lambda text, span: span,
-        at_edge: Callable[[str], object] = lambda key: None,
+        on_edge: Callable[[str], object] = lambda key: None,
     ) -> None:
         self._area = area
-        self._tell = tell
+        self._tell = on_mode
         self._widen = widen
-        self._at_edge = at_edge
-        self._vim = Vim()
+        self._at_edge = on_edge
+        self._vim = VimMachine()
         self._shown: Selection | None = None
         """The selection of visual mode as last shown."""
         self._cursor = 0
@@ -66,7 +66,7 @@ class VimKeys:
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
             self._vim.clear_history()
-        outcome = self._vim.press(key, text, cursor)
+        outcome = self._vim.press_key(key, text, cursor)
         if outcome.taken:
             self._show(outcome, text)
             if self._vim.failed and key in ("j", "k") and self._vim.mode is VimMode.NORMAL:

@@ -8,14 +8,14 @@ from widgets.vim import vim_machine
 from widgets.vim.motions import (
     MOTIONS,
     TEXT_SEARCHES,
-    LastSearch,
+    LastSearches,
     TextRange,
     VimCommand,
+    find_motion_target,
     find_operator_range,
-    find_target,
     parse_keys,
 )
-from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object
+from widgets.vim.text_positions import first_nonblank, line_end, line_start, nearest_character, text_object_range
 
 INDENT = "    "
 MAX_PUT_CHARACTERS = 10_000_000
@@ -27,10 +27,10 @@ class VimRegister:
     """The last deleted or yanked text."""
 
     text: str = ""
-    lines: bool = False
+    whole_lines: bool = False
 
 
-def yank(text: str, what: TextRange) -> VimRegister:
+def yank_range(text: str, what: TextRange) -> VimRegister:
     """Return a range of the text as a register."""
     return VimRegister(text[what.start : what.end], what.lines)
 
@@ -50,7 +50,7 @@ def delete_range(text: str, what: TextRange) -> tuple[str, int]:
 def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
     """Return the text with the register's text put after the cursor or before it."""
     times = max(1, min(times, MAX_PUT_CHARACTERS // (len(register.text) + 1)))
-    if register.lines:
+    if register.whole_lines:
         block = "\n".join([register.text] * times)
         if after:
             end = line_end(text, at)
@@ -200,16 +200,16 @@ class SelectionExtent:
         lines = text.count("\n", what.start, max(what.start, last)) + 1
         return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
 
-    def end_from(self, text: str, at: int) -> int:
+    def selection_end(self, text: str, start: int) -> int:
         """The last character of as much, from a place on."""
-        last = at
+        last = start
         for _ in range(self.lines - 1):
             last = min(line_end(text, last) + 1, len(text))
-        start = last if self.lines == 1 else line_start(text, last)
-        return min(start + self.column, line_end(text, last))
+        first = last if self.lines == 1 else line_start(text, last)
+        return min(first + self.column, line_end(text, last))
 
 
-class Vim:
+class VimMachine:
     """The vim state of one text field; other code may change the text between two keys."""
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class Vim:
         self.missed = ""
         """The pattern of the last search without a match."""
         self._history = UndoHistory()
-        self._sought = LastSearch()
+        self._sought = LastSearches()
         self._column: float | None = None
         """Where `j` and `k` want to be; None for where the cursor is."""
         self._inserting: tuple[str, int] | None = None
@@ -263,7 +263,7 @@ class Vim:
             return TextRange(line_start(text, start), line_end(text, end), lines=True)
         return TextRange(start, min(end + 1, len(text)))
 
-    def press(self, key: str, text: str, cursor: int) -> VimResult:
+    def press_key(self, key: str, text: str, cursor: int) -> VimResult:
         """Take a key: a character, or a name of Textual's (`escape`, `ctrl+r`)."""
         self.missed = ""
         if self.mode is VimMode.INSERT:
@@ -320,7 +320,7 @@ class Vim:
     def _moved(self, command: VimCommand, text: str, at: int) -> int:
         self._sought = self._sought.after_command(command)
         column = self._column if self._column is not None else at - line_start(text, at)
-        found = find_target(text, at, command, column, self._sought, onto_end=self.is_visual)
+        found = find_motion_target(text, at, command, column, self._sought, onto_end=self.is_visual)
         if found is None:
             self.failed = True
             return at
@@ -343,7 +343,7 @@ class Vim:
         if command.operator == "y" and what.lines and what.start < line_start(text, at):
             cursor = nearest_character(text, min(what.start + at - line_start(text, at), line_end(text, what.start)))
         if command.operator == "y" and command.name in ("gg", "G"):
-            moved = find_target(text, at, command, 0, self._sought)
+            moved = find_motion_target(text, at, command, 0, self._sought)
             cursor = min(at, moved.to) if moved else cursor
         return self._apply(command.operator, what, text, times=1, cursor=cursor)
 
@@ -352,21 +352,21 @@ class Vim:
     ) -> tuple[str, int]:
         match operator:
             case "d":
-                self.register = vim_machine.yank(text, what)
+                self.register = vim_machine.yank_range(text, what)
                 return vim_machine.delete_range(text, what)
             case "c":
-                self.register = vim_machine.yank(text, what)
+                self.register = vim_machine.yank_range(text, what)
                 self.mode = VimMode.INSERT
                 return text[: what.start] + text[what.end :], what.start
             case "y":
-                self.register = vim_machine.yank(text, what)
+                self.register = vim_machine.yank_range(text, what)
                 return text, what.start if cursor is None else cursor
         return vim_machine.shift_lines(text, what, times, right=operator == ">")
 
     def _in_visual(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
         what, name = self.selected(text, at), command.name
         if name == "object":
-            found = text_object(text, at, command.argument[0] == "i", command.argument[1])
+            found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
             self.failed = found is None
             if found is not None and found[1] > found[0]:
                 self.mode, self.anchor, at = VimMode.VISUAL, found[0], found[1] - 1
@@ -400,10 +400,10 @@ class Vim:
             lines = max(2, chosen.count("\n") + 1)
             return vim_machine.join_lines(text, what.start, lines) or (text, nearest_character(text, what.start))
         elif command.name in ("p", "P"):
-            register, self.register = self.register, vim_machine.yank(text, what)
-            new = register.text if register.lines == what.lines or what.lines else f"\n{register.text}\n"
+            register, self.register = self.register, vim_machine.yank_range(text, what)
+            new = register.text if register.whole_lines == what.lines or what.lines else f"\n{register.text}\n"
             left = text[: what.start] + new + text[what.end :]
-            last = what.start if register.lines or "\n" in new else what.start + len(new) - 1
+            last = what.start if register.whole_lines or "\n" in new else what.start + len(new) - 1
             return left, nearest_character(left, max(what.start, last))
         else:
             return text, nearest_character(text, at)
@@ -421,7 +421,7 @@ class Vim:
                 return self._apply("c", TextRange(at, end), text, times=1)
             case "v" | "V":
                 self.mode, self.anchor = (VimMode.VISUAL if name == "v" else VimMode.LINES), at
-            case "p" | "P" if self.register.text or self.register.lines:
+            case "p" | "P" if self.register.text or self.register.whole_lines:
                 return vim_machine.put_register(text, at, self.register, times, after=name == "p")
             case "J":
                 return self._done(vim_machine.join_lines(text, at, times), text, at)
@@ -483,7 +483,7 @@ class Vim:
             return text, at
         if extent is not None:
             self.mode, self.anchor = VimMode.LINES if extent.whole_lines else VimMode.VISUAL, at
-            at = extent.end_from(text, at)
+            at = extent.selection_end(text, at)
         self._repeating = True
         try:
             outcome = self._run(command, keys, text, at)
@@ -509,9 +509,9 @@ _SAME_AS = {
 """Operator and motion of what has a key of its own."""
 
 
-def typed_between(before: str, after: str, at: int) -> str:
+def typed_between(before: str, after: str, position: int) -> str:
     """Return what was typed at a position, if the rest of the text is unchanged."""
-    head, tail = before[:at], before[at:]
+    head, tail = before[:position], before[position:]
     if after.startswith(head) and after.endswith(tail):
         return after[len(head) : len(after) - len(tail)]
     return ""

@@ -21,7 +21,7 @@ from app.ui.context.current_session import CurrentSession
 from app.ui.context.preferences import Preferences
 from app.ui.controllers.review_services import CheckController
 from app.ui.screens.output_screens import ExternalDiffController, ModelReadsScreen
-from widgets.common.input_order import after_input_painted
+from widgets.common.input_order import wait_until_input_painted
 from widgets.review import review_messages
 from widgets.review.review import Review
 
@@ -92,7 +92,7 @@ class AfterDecision:
         if not self._deciding or busy or review.state.waiting_count:
             return
         self._deciding = False
-        if review.in_focus and review.deciding.question is None:
+        if review.has_review_focus and review.deciding.question is None:
             self._chat.show_chat()
 
     def delivery_sentence(self, proposals: "Sequence[Proposal]") -> str:
@@ -342,9 +342,9 @@ class ReviewActions:
     async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Compute a proposal's diffs off the event loop."""
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
-        if not self._review.in_focus:
+        if not self._review.has_review_focus:
             # The review may have come just now, and changes as a whole with this: a key does not wait for both.
-            await after_input_painted(self._review.app)
+            await wait_until_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
         await self.external_diffs.detect_program()
 
@@ -352,12 +352,12 @@ class ReviewActions:
         # The proposal service is made, and imported, when it is first asked for: on the same thread.
         return self._runtime.service.file_diffs(proposal_id)
 
-    async def load_version_diffs(self, event: review_messages.VersionsWanted) -> None:
+    async def load_version_diffs(self, event: review_messages.VersionDiffsWanted) -> None:
         """Compute the diff between the former version and this one."""
         from app.proposals.decide.comment_follow_up import diff_with_predecessor
 
         diffs = await asyncio.to_thread(diff_with_predecessor, self._runtime.proposals, event.proposal_id)
-        self._review.set_versions(event.proposal_id, diffs)
+        self._review.set_version_diffs(event.proposal_id, diffs)
 
     async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
         """Find the effects of the proposal on the lines that the user commented."""
@@ -368,7 +368,7 @@ class ReviewActions:
         )
         self._review.set_follow_ups(event.proposal_id, answers)
 
-    async def toggle_lines(self, event: review_messages.TakeLines) -> None:
+    async def toggle_lines(self, event: review_messages.ToggleLines) -> None:
         """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(
@@ -484,7 +484,7 @@ class ReviewActions:
         lines = await asyncio.to_thread(self._runtime.describe_reads, proposal_id)
         await self._app_context.push_screen(ModelReadsScreen(proposal_id, lines))
 
-    def answer_confirmation(self, event: review_messages.Confirmed) -> None:
+    def answer_confirmation(self, event: review_messages.ConfirmationAnswered) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()
         self._session.require_session().answer_confirmation(event.key, event.answer)

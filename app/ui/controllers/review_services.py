@@ -14,7 +14,7 @@ from app.review.note_store import KeptChecks
 from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
-from widgets.chat.markdown.markdown_document import preload
+from widgets.chat.markdown.markdown_document import preload_parsers
 from widgets.common.workbench_bars import ReadingStatus
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -52,7 +52,7 @@ class SideQuestionActions:
         try:
             await self._session.wait_until_open()
             await self._session.require_session().aside.ask(event.place, event.text, event.picked)
-            await asyncio.to_thread(preload)
+            await asyncio.to_thread(preload_parsers)
         except BaseException:
             self._review.asking.restore_text(event.place, event.text)
             raise

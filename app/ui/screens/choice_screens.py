@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 from app.ui.screens.dialog import Dialog, DialogKey
 from app.ui.themes.first_theme import STANDARD_THEME
 from app.ui.themes.theme_files import OWN_THEME_PREFIX
-from widgets.common.input_order import after_input_painted, is_handling_input
+from widgets.common.input_order import is_handling_input, wait_until_input_painted
 from widgets.common.search_list import Choice, SearchList
 
 _STEPS = (2, 3, 5, 10)
@@ -124,7 +124,7 @@ class ThemeScreen(Dialog[str]):
         """Show it once nothing is typed any more: everything on the screen has other colours then."""
         await asyncio.sleep(_REST)
         while is_handling_input(self.app):
-            await after_input_painted(self.app)
+            await wait_until_input_painted(self.app)
         self.app.theme = name
         self.query_one("#theme-sample", Static).update(_SAMPLE)
 

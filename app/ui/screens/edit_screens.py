@@ -153,7 +153,7 @@ class EditScreen(Dialog[bool]):
 
     def action_leave(self) -> None:
         """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""
-        if self.query_one(CodeEditor).take_escape():
+        if self.query_one(CodeEditor).handle_escape():
             return
         if not self.has_changes:
             self.dismiss(False)
@@ -281,7 +281,7 @@ class ConflictScreen(EditScreen):
         self._notice()
         side = ConflictSide(name)
         if not self._conflict.whole:
-            if not self._area.choose(side):
+            if not self._area.resolve_current(side):
                 self.show_status("no conflict left")
             return
         if side is ConflictSide.BOTH:
@@ -303,7 +303,7 @@ class ConflictScreen(EditScreen):
 
     def action_step(self, by: int) -> None:
         self._notice()
-        self._area.step(by)
+        self._area.go_to_conflict(by)
 
     def action_type(self) -> None:
         """Let keys type into the text."""
@@ -315,7 +315,7 @@ class ConflictScreen(EditScreen):
 
     def action_leave(self) -> None:
         """Return from writing to choosing; from choosing close the screen, and ask first if work would be lost."""
-        if self._types and not self._area.take_escape():
+        if self._types and not self._area.handle_escape():
             self._set_typing(types=False)
         elif not self._types:
             super().action_leave()

@@ -135,7 +135,7 @@ class ServersScreen(PreviewDialog[None]):
         self._log = False
 
     def search_list(self) -> SearchList:
-        return SearchList("Search servers and tools", empty=_NONE)
+        return SearchList("Search servers and tools", empty_text=_NONE)
 
     def on_mount(self) -> None:
         """Show the servers and follow their changes."""

@@ -54,7 +54,7 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
         self._records: dict[str, SessionRecord] = {}
 
     def search_list(self) -> SearchList:
-        return SearchList("Search titles, models and ids", empty=_NONE_YET)
+        return SearchList("Search titles, models and ids", empty_text=_NONE_YET)
 
     def on_mount(self) -> None:
         self._load()
@@ -278,7 +278,9 @@ class SessionSearchScreen(PreviewDialog[SearchHit]):
         """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
 
     def search_list(self) -> SearchList:
-        return SearchList("Search all sessions", empty=_WHAT_FOR, unmatched="No match.", asks=True)
+        return SearchList(
+            "Search all sessions", empty_text=_WHAT_FOR, no_match_text="No match.", searches_elsewhere=True
+        )
 
     def on_mount(self) -> None:
         self.query_one("#preview").display = False
@@ -286,8 +288,8 @@ class SessionSearchScreen(PreviewDialog[SearchHit]):
         choices.set_choices([])
         choices.set_query(self._words)
 
-    @on(SearchList.Asked)
-    def search(self, event: SearchList.Asked) -> None:
+    @on(SearchList.QueryChanged)
+    def search(self, event: SearchList.QueryChanged) -> None:
         """Search as soon as something was typed."""
         self._look_for(event.text)
 

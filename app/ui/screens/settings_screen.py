@@ -51,7 +51,7 @@ class AllowedCommandsScreen(Dialog[None]):
         self._store = store
 
     def body(self) -> Iterable[Widget]:
-        yield SearchList("Search the commands", empty=_NONE)
+        yield SearchList("Search the commands", empty_text=_NONE)
 
     def on_mount(self) -> None:
         self._load()

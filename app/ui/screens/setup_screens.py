@@ -76,8 +76,8 @@ class ModelPickerScreen(Dialog[str]):
         )
         yield SearchList(
             "Search, or write a name",
-            empty="Type the name of a model, as the endpoint calls it.",
-            unmatched="The endpoint lists no such model. Enter uses the name that you typed; it has no spaces.",
+            empty_text="Type the name of a model, as the endpoint calls it.",
+            no_match_text="The endpoint lists no such model. Enter uses the name that you typed; it has no spaces.",
         )
 
     def on_mount(self) -> None:

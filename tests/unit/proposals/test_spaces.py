@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.proposals.text.diff import LineChange
 from app.proposals.text.line_comparison import Ranges, changed_words
-from widgets.diff.white_space import are_same_but_for_space, find_changes_beyond_space, whitespace_rules
+from widgets.diff.white_space import are_equal_ignoring_space, find_non_space_changes, whitespace_rules
 
 SAME = [
     ("a.go", "\tx := 1", "    x := 1"),
@@ -55,14 +55,14 @@ OTHER = [
 
 @pytest.mark.parametrize(("path", "old", "new"), SAME)
 def test_white_space_that_says_nothing(path: str, old: str, new: str) -> None:
-    assert are_same_but_for_space(old, new, whitespace_rules(path))
-    assert are_same_but_for_space(new, old, whitespace_rules(path))
+    assert are_equal_ignoring_space(old, new, whitespace_rules(path))
+    assert are_equal_ignoring_space(new, old, whitespace_rules(path))
 
 
 @pytest.mark.parametrize(("path", "old", "new"), OTHER)
 def test_white_space_that_says_something(path: str, old: str, new: str) -> None:
-    assert not are_same_but_for_space(old, new, whitespace_rules(path))
-    assert not are_same_but_for_space(new, old, whitespace_rules(path))
+    assert not are_equal_ignoring_space(old, new, whitespace_rules(path))
+    assert not are_equal_ignoring_space(new, old, whitespace_rules(path))
 
 
 LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
@@ -70,7 +70,7 @@ LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
 
 @given(st.sampled_from(["a.go", "a.py", "a.css", "x.md", "Makefile", "none"]), LINE, LINE)
 def test_what_counts_as_the_same_has_the_same_characters_and_words(path: str, old: str, new: str) -> None:
-    if are_same_but_for_space(old, new, whitespace_rules(path)):
+    if are_equal_ignoring_space(old, new, whitespace_rules(path)):
         assert re.sub(r"[ \t\r\f]", "", old) == re.sub(r"[ \t\r\f]", "", new)
         assert re.findall(r"\w+", old) == re.findall(r"\w+", new)
 
@@ -81,14 +81,14 @@ LINES = st.lists(st.sampled_from(["a", " a", "a ", "b(c)", "b( c )", "", "  ", "
 @given(st.sampled_from(["a.go", "a.py"]), LINES, LINES)
 def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, old: list[str], new: list[str]) -> None:
     meaning = whitespace_rules(path)
-    rest = find_changes_beyond_space(old, new, meaning)
+    rest = find_non_space_changes(old, new, meaning)
     if rest is None:
         return
     at_old = at_new = pairs = 0
     for change in rest.changes:
         assert change.old_start - at_old == change.new_start - at_new
         for line in range(change.old_start - at_old):
-            assert are_same_but_for_space(old[at_old + line], new[at_new + line], meaning)
+            assert are_equal_ignoring_space(old[at_old + line], new[at_new + line], meaning)
             pairs += 1
         at_old, at_new = change.old_end, change.new_end
     assert len(old) - at_old == len(new) - at_new
@@ -107,17 +107,17 @@ def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, ol
 def test_what_is_left_of_a_hunk_is_all_of_it_unless_something_is_left_out(
     old: list[str], new: list[str], rest: tuple[Sequence[LineChange], int, int] | None
 ) -> None:
-    assert find_changes_beyond_space(old, new, whitespace_rules("a.py")) == rest
+    assert find_non_space_changes(old, new, whitespace_rules("a.py")) == rest
 
 
 def test_where_all_white_space_says_something_nothing_is_left_out() -> None:
-    assert find_changes_beyond_space(["a "], ["a"], whitespace_rules("a.csv")) is None
-    assert find_changes_beyond_space([], ["a"], whitespace_rules("a.go")) is None
+    assert find_non_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
+    assert find_non_space_changes([], ["a"], whitespace_rules("a.go")) is None
 
 
 def test_a_long_line_of_quotes_takes_no_longer_than_it_is_long() -> None:
     line = '\\"' * 100_000 + "\\"
-    assert not are_same_but_for_space(f"{line} x", f"{line}  x", whitespace_rules("a.go"))
+    assert not are_equal_ignoring_space(f"{line} x", f"{line}  x", whitespace_rules("a.go"))
 
 
 def cut(line: str, ranges: Ranges) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from widgets.vim.text_positions import line_end, line_start
-from widgets.vim.vim_machine import Vim, VimMode
+from widgets.vim.vim_machine import VimMachine, VimMode
 
 pytestmark = pytest.mark.skipif(shutil.which("vim") is None, reason="there is no vim here")
 
@@ -90,10 +90,10 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
     assert isinstance(lines, list) and isinstance(row, int) and isinstance(column, int)
     text = "\n".join(lines)
     cursor = sum(len(line) + 1 for line in lines[:row]) + column
-    vim = Vim()
-    vim.press("escape", "", 0)
-    vim.press("i", "", 0)
-    vim.press("escape", "z", 1)
+    vim = VimMachine()
+    vim.press_key("escape", "", 0)
+    vim.press_key("i", "", 0)
+    vim.press_key("escape", "z", 1)
     before: str | None = None
     for keys in case["keys"]:  # type: ignore[attr-defined]
         if keys == "." and text == before:
@@ -103,7 +103,7 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
             empty = line_start(text, cursor) == line_end(text, cursor)
             if empty and vim.pending and vim.mode is VimMode.NORMAL and key in ("i", "a"):
                 return None
-            outcome = vim.press({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
+            outcome = vim.press_key({"\x1b": "escape", "\r": "enter"}.get(key, key), text, cursor)
             text, cursor = outcome.text, outcome.cursor
             if vim.failed:
                 if vim.is_visual or (key in "nN\r" and number < len(keys)):
@@ -114,7 +114,7 @@ def by_machine(case: dict[str, object]) -> dict[str, object] | None:
                 text, cursor = text[:cursor] + key + text[cursor:], cursor + 1
         # A `:normal` that ends amid a command ends it.
         while vim.pending or vim.mode is not VimMode.NORMAL:
-            outcome = vim.press("escape", text, cursor)
+            outcome = vim.press_key("escape", text, cursor)
             text, cursor = outcome.text, outcome.cursor
     start = line_start(text, cursor)
     return {"lines": text.split("\n"), "row": text.count("\n", 0, cursor), "column": cursor - start}

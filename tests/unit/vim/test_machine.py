@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.vim.vim_machine import Vim, VimMode, typed_between
+from widgets.vim.vim_machine import VimMachine, VimMode, typed_between
 
 
 class Typing:
     """A text field with the keys."""
 
     def __init__(self, text: str = "", cursor: int = 0) -> None:
-        self.vim = Vim()
+        self.vim = VimMachine()
         self.text, self.cursor = text, cursor
         self.vim.mode = VimMode.NORMAL
 
     def keys(self, *keys: str) -> "Typing":
         for key in keys:
-            outcome = self.vim.press(key, self.text, self.cursor)
+            outcome = self.vim.press_key(key, self.text, self.cursor)
             self.text, self.cursor = outcome.text, outcome.cursor
             if not outcome.taken and len(key) == 1:
                 self.text = self.text[: self.cursor] + key + self.text[self.cursor :]
@@ -128,21 +128,21 @@ def test_at_the_edges_keys_come_to_what_they_do_in_vim(text: str, keys: list[str
 
 
 def test_escape_is_left_alone_where_it_ends_nothing() -> None:
-    vim = Vim()
-    assert vim.press("escape", "", 0).taken and vim.mode is VimMode.NORMAL
-    assert not vim.press("escape", "", 0).taken
-    vim.press("2", "", 0)
-    assert vim.pending == ["2"] and vim.press("escape", "", 0).taken
-    vim.press("v", "", 0)
-    assert vim.press("escape", "", 0).taken and vim.mode is VimMode.NORMAL
+    vim = VimMachine()
+    assert vim.press_key("escape", "", 0).taken and vim.mode is VimMode.NORMAL
+    assert not vim.press_key("escape", "", 0).taken
+    vim.press_key("2", "", 0)
+    assert vim.pending == ["2"] and vim.press_key("escape", "", 0).taken
+    vim.press_key("v", "", 0)
+    assert vim.press_key("escape", "", 0).taken and vim.mode is VimMode.NORMAL
 
 
 @pytest.mark.parametrize("key", ["enter", "ctrl+s", "up", "tab", "f3", "ctrl+g"])
 @pytest.mark.parametrize("mode", [VimMode.NORMAL, VimMode.INSERT])
 def test_keys_of_the_app_are_left_alone(key: str, mode: VimMode) -> None:
-    vim = Vim()
+    vim = VimMachine()
     vim.mode = mode
-    assert not vim.press(key, "text", 1).taken
+    assert not vim.press_key(key, "text", 1).taken
 
 
 KEYS = st.sampled_from([*string.ascii_letters, *string.digits, *"$^%;,.~<>{}()[]\"'", "escape"])

@@ -12,9 +12,9 @@ from widgets.chat.markdown.styled_lines import (
     StyledLine,
     TextStyle,
     cell_width,
-    end_of_path,
-    make_visible,
-    shorten,
+    fit_path_end,
+    make_safe_text,
+    shorten_text,
 )
 
 _SIGN = "▣ "
@@ -22,13 +22,13 @@ _SHORTEST_NAME = 12
 """Cells that the name of an image keeps, however narrow it is."""
 
 
-def image_line(image: Image, width: int, lead: tuple[Span, ...] = ()) -> StyledLine:
+def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
     """The line, behind the cells that lead all lines of its entry; the name is shortened where it is narrow."""
-    room = width - sum(cell_width(text) for text, _ in lead) - len(_SIGN)
-    facts = shorten(image.description, room - _SHORTEST_NAME - 2)
-    name = end_of_path(make_visible(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
+    room = width - sum(cell_width(text) for text, _ in prefix) - len(_SIGN)
+    facts = shorten_text(image.description, room - _SHORTEST_NAME - 2)
+    name = fit_path_end(make_safe_text(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
     return StyledLine(
-        (*lead, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))
+        (*prefix, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))
     )
 
 
@@ -40,7 +40,7 @@ USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
 """Runs along everything that the user wrote."""
 
 
-class EntryGutter(NamedTuple):
+class EntryMarks(NamedTuple):
     """The marks left of an entry's first row and of the others."""
 
     first: Span = NO_MARK
@@ -74,7 +74,7 @@ class TranscriptEntry(ABC):
 
     fill: ClassVar[str] = ""
     """The role whose background lies under the whole entry."""
-    runs: ClassVar[bool] = False
+    is_compact: ClassVar[bool] = False
     """Neighbours of this kind stand close: they read as one."""
 
     key: str
@@ -90,9 +90,9 @@ class TranscriptEntry(ABC):
         """
         return None
 
-    def marks(self, opened: bool) -> EntryGutter:
+    def marks(self, opened: bool) -> EntryMarks:
         """The marks at the left; `opened` turns the triangle of an entry that unfolds."""
-        return EntryGutter()
+        return EntryMarks()
 
     def expected_height(self, width: int) -> int:
         """About how many rows it will take, without laying it out."""
@@ -115,8 +115,8 @@ class FoldedEntry(TranscriptEntry):
 
     triangle: ClassVar[TextStyle] = MUTED_STYLE
 
-    def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(("▾ " if opened else "▸ ", self.triangle))
+    def marks(self, opened: bool) -> EntryMarks:
+        return EntryMarks(("▾ " if opened else "▸ ", self.triangle))
 
     @property
     def can_open(self) -> bool:
@@ -124,17 +124,17 @@ class FoldedEntry(TranscriptEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class PutEntry:
+class EntryPut:
     """Show an entry: in place of the one with the same key, else at the end."""
 
     entry: TranscriptEntry
 
 
 @dataclass(frozen=True, slots=True)
-class DropEntry:
+class EntryRemoved:
     """Remove the entry with this key."""
 
     key: str
 
 
-EntryChange = PutEntry | DropEntry
+EntryChange = EntryPut | EntryRemoved

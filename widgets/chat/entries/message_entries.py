@@ -10,7 +10,7 @@ from app.images.image import Image
 from app.text.plural import plural
 from widgets.chat.entries.entry_base import (
     USER_BAR,
-    EntryGutter,
+    EntryMarks,
     FoldedEntry,
     GrowingRows,
     TranscriptEntry,
@@ -25,17 +25,17 @@ from widgets.chat.markdown.styled_lines import (
     StyledLine,
     TextStyle,
     cell_width,
-    format_left_out,
     format_seconds,
-    make_visible,
-    shorten,
-    wrap,
+    hidden_lines_note,
+    make_safe_text,
+    shorten_text,
+    wrap_spans,
     wrap_text,
 )
 from widgets.common.figures import format_dollars, format_tokens
 
 
-class PlainDocument:
+class PlainTextRows:
     """Text in, rows out, below a row that heads them."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
@@ -47,17 +47,17 @@ class PlainDocument:
         """How many of the rows are theirs, the head included."""
         self.lines: list[StyledLine] = []
 
-    def show(self, head: StyledLine, text: str) -> None:
+    def set_text(self, heading: StyledLine, text: str) -> None:
         """Show this text; cheap if it extends the shown one."""
         if not text.startswith(self._settled):
             self._settled, self._rows = "", 0
         rows = self.lines[1 : self._rows]
         whole = text.rfind("\n") + 1
         if whole > len(self._settled):
-            rows += wrap_text(make_visible(text[len(self._settled) : whole])[:-1], self._face, self.width)
+            rows += wrap_text(make_safe_text(text[len(self._settled) : whole])[:-1], self._face, self.width)
             self._settled = text[:whole]
         self._rows = 1 + len(rows)
-        self.lines = [head, *rows, *wrap_text(make_visible(text[whole:]), self._face, self.width)]
+        self.lines = [heading, *rows, *wrap_text(make_safe_text(text[whole:]), self._face, self.width)]
 
     def advance(self, deadline: float | None = None) -> bool:
         """Everything is laid out already."""
@@ -87,18 +87,18 @@ class UserEntry(TranscriptEntry):
     def _words(self, width: int, opened: bool) -> list[StyledLine]:
         face = TextStyle("user")
         if opened:
-            return wrap_text(make_visible(self.text), face, width)
+            return wrap_text(make_safe_text(self.text), face, width)
         # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
         looked_at = (MAX_MESSAGE_ROWS + 2) * width
-        lines = wrap_text(make_visible(self.text[:looked_at]), face, width)
+        lines = wrap_text(make_safe_text(self.text[:looked_at]), face, width)
         if len(lines) <= MAX_MESSAGE_ROWS + 1:
             return lines
         kept = MAX_MESSAGE_ROWS - 4
         return [*lines[:kept], _more(lines[kept:], self.text.count("\n", looked_at))]
 
-    def marks(self, opened: bool) -> EntryGutter:
+    def marks(self, opened: bool) -> EntryMarks:
         """Return the bar of the user's messages."""
-        return EntryGutter(USER_BAR, USER_BAR)
+        return EntryMarks(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
         """Return a height within the limit of folding."""
@@ -129,9 +129,9 @@ class CommandEntry(UserEntry):
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
-        told = " · ".join(filter(None, (label, make_visible(self.wished))))
-        head = StyledLine(((shorten(told, width), MUTED_STYLE),), action="toggle")
-        return [*typed, head, *(wrap_text(make_visible(self.expansion), MUTED_STYLE, width) if opened else ())]
+        told = " · ".join(filter(None, (label, make_safe_text(self.wished))))
+        head = StyledLine(((shorten_text(told, width), MUTED_STYLE),), action="toggle")
+        return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
         """Return the height with the line below."""
@@ -158,7 +158,7 @@ class AnswerEntry(TranscriptEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the answer; of a discarded one the reason, and its first words struck out."""
         head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED_STYLE),))
-        struck = wrap_text(make_visible(self.text.strip()), TextStyle("muted", strike=True), width)
+        struck = wrap_text(make_safe_text(self.text.strip()), TextStyle("muted", strike=True), width)
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
@@ -168,9 +168,9 @@ class AnswerEntry(TranscriptEntry):
             return None
         document = former
         fits = isinstance(document, MarkdownDocument) and document.width == width
-        if not (fits and isinstance(document, MarkdownDocument) and document.can_continue(self.text)):
-            document = MarkdownDocument(width, make_visible)
-        document.append(self.text[len(document.source) :])
+        if not (fits and isinstance(document, MarkdownDocument) and document.is_continued_by(self.text)):
+            document = MarkdownDocument(width, make_safe_text)
+        document.append_source(self.text[len(document.source) :])
         if self.state != "streaming":
             document.finish(self._note)
         return document
@@ -187,8 +187,8 @@ class AnswerEntry(TranscriptEntry):
                 return []
         return [StyledLine(((f"⊘ {note}", TextStyle("warning")),), 2)]
 
-    def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
+    def marks(self, opened: bool) -> EntryMarks:
+        return EntryMarks(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
         """Return the height, estimated from the lines of the source."""
@@ -214,19 +214,19 @@ class ReasoningEntry(FoldedEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return one line; while streaming, with the newest text."""
         label = "Thinking  " if self.streaming else "Thought  "
-        text = make_visible(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
+        text = make_safe_text(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
-        preview = shorten(shown.replace("**", ""), width - len(label))
+        preview = shorten_text(shown.replace("**", ""), width - len(label))
         return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """All of it, when it is opened."""
         if not opened:
             return None
-        document = former if isinstance(former, PlainDocument) and former.width == width else None
-        document = document or PlainDocument(width, TextStyle("muted", italic=True))
+        document = former if isinstance(former, PlainTextRows) and former.width == width else None
+        document = document or PlainTextRows(width, TextStyle("muted", italic=True))
         head = StyledLine((("Thinking" if self.streaming else "Thought", MUTED_STYLE),), action="toggle")
-        document.show(head, self.text.strip())
+        document.set_text(head, self.text.strip())
         return document
 
     @property
@@ -245,7 +245,7 @@ class QuestionEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the question, and its options once it is answered."""
-        lines = markdown_lines(self.text, width, make_visible) or [BLANK_LINE]
+        lines = markdown_lines(self.text, width, make_safe_text) or [BLANK_LINE]
         if self.answer is None:
             return lines
         if len(lines) > 1 and self.options:
@@ -254,11 +254,13 @@ class QuestionEntry(TranscriptEntry):
             chosen = option == self.answer
             mark: Span = (f"{number}. ", TextStyle("success", bold=True) if chosen else MUTED_STYLE)
             face = TextStyle("success") if chosen else MUTED_STYLE
-            lines.extend(wrap([(make_visible(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),)))
+            lines.extend(
+                wrap_spans([(make_safe_text(option), face)], width, (mark,), ((" " * len(mark[0]), TEXT_STYLE),))
+            )
         return lines
 
-    def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(("? ", TextStyle("user-mark", bold=True)))
+    def marks(self, opened: bool) -> EntryMarks:
+        return EntryMarks(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
         """Return the height with the options."""
@@ -274,7 +276,7 @@ def _is_long(text: str) -> bool:
 
 
 def _more(rows: Sequence[StyledLine], further: int = 0) -> StyledLine:
-    return StyledLine(((format_left_out(rows, further), MUTED_STYLE),), 0, None, action="toggle")
+    return StyledLine(((hidden_lines_note(rows, further), MUTED_STYLE),), 0, None, action="toggle")
 
 
 _NOTHING = TokenTotals()
@@ -295,11 +297,13 @@ class InterventionEntry(FoldedEntry):
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the lines of the instruction: sender, receiver and text."""
         head: Span = (f"{self.way}  ", TextStyle("program-mark"))
-        text = make_visible(self.text)
+        text = make_safe_text(self.text)
         if opened:
             return [StyledLine((head,), action="toggle"), *wrap_text(text, TextStyle("program"), width)]
         return [
-            StyledLine((head, (shorten(text, width - cell_width(head[0])), TextStyle("program"))), action="toggle")
+            StyledLine(
+                (head, (shorten_text(text, width - cell_width(head[0])), TextStyle("program"))), action="toggle"
+            )
         ]
 
     @property
@@ -318,12 +322,12 @@ class NoticeEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         return wrap_text(
-            make_visible(self.text), MUTED_STYLE if self.level == "info" else TextStyle(self.level), width
+            make_safe_text(self.text), MUTED_STYLE if self.level == "info" else TextStyle(self.level), width
         )
 
-    def marks(self, opened: bool) -> EntryGutter:
+    def marks(self, opened: bool) -> EntryMarks:
         """Return the marks for the severity."""
-        return EntryGutter(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
+        return EntryMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
     def copy_text(self) -> str:
@@ -353,19 +357,19 @@ class TurnEndEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """The facts, and how it goes on where that is not plain."""
-        said = make_visible(self.message)
+        said = make_safe_text(self.message)
         if self.stopped == "failed":
             told = wrap_text(said or "The request failed.", TextStyle("error"), width)
-            return [*told, StyledLine(((shorten("/continue sends it again", width), MUTED_STYLE),))]
+            return [*told, StyledLine(((shorten_text("/continue sends it again", width), MUTED_STYLE),))]
         if self.stopped == "aborted":
             parts = ["interrupted", *filter(None, [" ".join(said.split())]), *self.facts, "/continue goes on"]
-            return [StyledLine(((shorten(" · ".join(parts), width), TextStyle("warning")),))]
+            return [StyledLine(((shorten_text(" · ".join(parts), width), TextStyle("warning")),))]
         told = wrap_text(said, TextStyle("warning"), width) if said else []
         parts = [*self.facts, "/continue goes on"] if said and self.stopped == "answer" else self.facts
-        return [*told, *([StyledLine(((shorten(" · ".join(parts), width), MUTED_STYLE),))] if parts else [])]
+        return [*told, *([StyledLine(((shorten_text(" · ".join(parts), width), MUTED_STYLE),))] if parts else [])]
 
-    def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryGutter()
+    def marks(self, opened: bool) -> EntryMarks:
+        return EntryMarks(("✗ ", TextStyle("error"))) if self.stopped == "failed" else EntryMarks()
 
     @property
     def copy_text(self) -> str:
@@ -385,8 +389,8 @@ class CompactionEntry(FoldedEntry):
         text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"
-        head = StyledLine(((shorten(text, width), MUTED_STYLE),), action="toggle")
-        return [head, *markdown_lines(self.summary, width, make_visible)] if opened else [head]
+        head = StyledLine(((shorten_text(text, width), MUTED_STYLE),), action="toggle")
+        return [head, *markdown_lines(self.summary, width, make_safe_text)] if opened else [head]
 
     @property
     def copy_text(self) -> str:

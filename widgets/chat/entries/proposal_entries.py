@@ -7,7 +7,7 @@ from app.conversation.events import Decision
 from app.images.image import Image
 from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
 from app.text.plural import plural
-from widgets.chat.entries.entry_base import USER_BAR, EntryGutter, TranscriptEntry, image_line
+from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.styled_lines import (
     MUTED_STYLE,
     TEXT_STYLE,
@@ -15,10 +15,10 @@ from widgets.chat.markdown.styled_lines import (
     StyledLine,
     TextStyle,
     cell_width,
-    fitting_end,
-    make_visible,
+    find_fitting_end,
+    make_safe_text,
     shorten_path,
-    wrap,
+    wrap_spans,
     wrap_text,
 )
 
@@ -93,38 +93,38 @@ class ProposalEntry(TranscriptEntry):
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Id, summary, files with their numbers, state, and how to get to the review."""
-        head: list[Span] = [(make_visible(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
+        head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {plural(len(self.files), 'file')}"
-            command = _cut(make_visible(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
+            command = _cut(make_safe_text(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
             lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED_STYLE)), fill="card")]
         else:
-            head.append((make_visible(" ".join(self.summary.split())), TextStyle("text", bold=True)))
+            head.append((make_safe_text(" ".join(self.summary.split())), TextStyle("text", bold=True)))
             indent: Span = (" " * (cell_width(self.proposal) + 2), TEXT_STYLE)
-            lines = wrap(head, width, (), (indent,), fill="card")
+            lines = wrap_spans(head, width, (), (indent,), fill="card")
         listed = () if self.is_command else self.files
         files = listed if len(listed) <= MAX_LISTED_FILES + 1 else listed[:MAX_LISTED_FILES]
         lines.extend(_file_line(stat, width, "card") for stat in files)
         if len(files) < len(listed):
             lines.append(StyledLine(((f"… {len(listed) - len(files)} more files", MUTED_STYLE),), fill="card"))
         face = _STATE_FACES.get(self.state, MUTED_STYLE)
-        status: list[Span] = [(_STATE_WORDS.get(self.state, make_visible(self.state)), face)]
+        status: list[Span] = [(_STATE_WORDS.get(self.state, make_safe_text(self.state)), face)]
         if self.supersedes:
-            status.append((f" · revises {make_visible(self.supersedes)}", MUTED_STYLE))
+            status.append((f" · revises {make_safe_text(self.supersedes)}", MUTED_STYLE))
         if self.reason:
-            status.append((f" · {make_visible(self.reason)}", MUTED_STYLE))
+            status.append((f" · {make_safe_text(self.reason)}", MUTED_STYLE))
         if self.state in _WAITING:
             status += [
                 (" · ", MUTED_STYLE),
                 ("Enter", TextStyle("key", bold=True)),
                 (" or click to review", MUTED_STYLE),
             ]
-        lines.extend(wrap(status, width, fill="card"))
+        lines.extend(wrap_spans(status, width, fill="card"))
         return lines
 
-    def marks(self, opened: bool) -> EntryGutter:
+    def marks(self, opened: bool) -> EntryMarks:
         face = _STATE_FACES.get(self.state, MUTED_STYLE)
-        return EntryGutter(("╭ ", face), ("│ ", face), ("╰ ", face))
+        return EntryMarks(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
         """A row for each file that is listed."""
@@ -156,11 +156,11 @@ class DecisionEntry(TranscriptEntry):
         """Return the decision, and below it the user's own words."""
         word, face = _DECISION_WORDS[self.decision]
         word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
-        spans: list[Span] = [(word, face), (f" {make_visible(self.proposal)}", TextStyle("text", bold=True))]
+        spans: list[Span] = [(word, face), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
         if self.hunks:
             spans.append((f" · {self._hunk_words()}", MUTED_STYLE))
         elif self.files:
-            names = f"{len(self.files)} files" if len(self.files) > 1 else make_visible(self.files[0].path)
+            names = f"{len(self.files)} files" if len(self.files) > 1 else make_safe_text(self.files[0].path)
             spans.append((f" · {names}", MUTED_STYLE))
             numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
             if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
@@ -168,15 +168,15 @@ class DecisionEntry(TranscriptEntry):
         if self.still_pending:
             rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
             spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
-        lines = wrap(spans, width)
+        lines = wrap_spans(spans, width)
         bar: tuple[Span, ...] = (USER_BAR,)
         if self.feedback.strip():
-            lines.extend(wrap_text(make_visible(self.feedback.strip()), TextStyle("user"), width, bar))
+            lines.extend(wrap_text(make_safe_text(self.feedback.strip()), TextStyle("user"), width, bar))
         for comment in self.comments:
-            place = f"{make_visible(comment.path)}:{comment.line}  "
+            place = f"{make_safe_text(comment.path)}:{comment.line}  "
             lines.extend(
-                wrap(
-                    [(place, MUTED_STYLE), (make_visible(" ".join(comment.text.split())), TextStyle("user"))],
+                wrap_spans(
+                    [(place, MUTED_STYLE), (make_safe_text(" ".join(comment.text.split())), TextStyle("user"))],
                     width,
                     bar,
                     bar,
@@ -199,8 +199,8 @@ class DecisionEntry(TranscriptEntry):
         verb = "" if self.on_disk else " discarded"
         return f"{sum(hunk.reason == 'denied' for hunk in self.hunks)} of {count} hunks{verb}"
 
-    def marks(self, opened: bool) -> EntryGutter:
-        return EntryGutter(_DECISION_MARKS[self.decision])
+    def marks(self, opened: bool) -> EntryMarks:
+        return EntryMarks(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:
         """Return the height with the feedback."""
@@ -216,7 +216,7 @@ def _cut(text: str, width: int) -> str:
     """The beginning of a text in which white space counts, an ellipsis where something was left out."""
     if cell_width(text) <= width:
         return text
-    return f"{text[: fitting_end(text, 0, max(0, width - 1))]}…"
+    return f"{text[: find_fitting_end(text, 0, max(0, width - 1))]}…"
 
 
 def _the_rest(count: int) -> str:
@@ -239,4 +239,4 @@ def _file_line(stat: FileStat, width: int, fill: str) -> StyledLine:
     if word := _OP_WORDS.get(stat.op):
         tail.append((f"  {word}", MUTED_STYLE))
     room = width - sum(cell_width(text) for text, _ in tail)
-    return StyledLine(((shorten_path(make_visible(stat.path), room), TEXT_STYLE), *tail), fill=fill)
+    return StyledLine(((shorten_path(make_safe_text(stat.path), room), TEXT_STYLE), *tail), fill=fill)

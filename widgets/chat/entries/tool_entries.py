@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from widgets.chat.entries.entry_base import EntryGutter, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryMarks, TranscriptEntry
 from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (
     MUTED_STYLE,
@@ -14,11 +14,11 @@ from widgets.chat.markdown.styled_lines import (
     StyledLine,
     TextStyle,
     cell_width,
-    format_left_out,
     format_seconds,
-    make_visible,
-    shorten,
+    hidden_lines_note,
+    make_safe_text,
     shorten_path,
+    shorten_text,
 )
 
 TOOL_VERBS = {
@@ -136,13 +136,15 @@ class ToolEntry(TranscriptEntry):
             return [head, *self._details(width)]
         if self.status != "running" or not self.output:
             return [head]
-        shown = make_visible(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
-        return [head, *(StyledLine(((shorten(row, width) or " ", TextStyle("tool")),)) for row in shown)]
+        shown = make_safe_text(self.output[-_LIVE_CHARACTERS:].rstrip("\n")).split("\n")[-_LIVE_ROWS:]
+        return [head, *(StyledLine(((shorten_text(row, width) or " ", TextStyle("tool")),)) for row in shown)]
 
     def _head(self, width: int) -> StyledLine:
-        verb = TOOL_VERBS.get(self.name, make_visible(self.name) or "Tool")
+        verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
         # What is asked stands whole above the composer or in the review.
-        target = "a command" if self.status == "asking" and self.name == "run_command" else make_visible(self.target)
+        target = (
+            "a command" if self.status == "asking" and self.name == "run_command" else make_safe_text(self.target)
+        )
         target = " ".join(target.split())
         facts = [f" · {fact}" for fact in self._facts(width, width - cell_width(f"{verb} {target}")) if fact]
         tail = "".join(facts)
@@ -152,7 +154,7 @@ class ToolEntry(TranscriptEntry):
             tail = "".join(facts[:-1])
             room = width - cell_width(verb) - 1 - cell_width(tail)
         if room < _LEAST_TARGET:
-            tail = f" {shorten(tail, max(0, width - cell_width(verb) - _LEAST_TARGET - 2))}"
+            tail = f" {shorten_text(tail, max(0, width - cell_width(verb) - _LEAST_TARGET - 2))}"
             room = width - cell_width(verb) - 1 - cell_width(tail)
         target = shorten_path(target, room)
         fact_face = TextStyle("error") if self.status in ("error", "invalid") else TextStyle("tool")
@@ -174,17 +176,19 @@ class ToolEntry(TranscriptEntry):
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         took = format_seconds(self.duration)
         left = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, took) if fact) - 3
-        told = shorten(make_visible(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
+        told = shorten_text(make_safe_text(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
         # A command's summary ends in it, where there is room for all of it.
         return [told, staged if f"→ {self.proposal}" not in told else "", took]
 
     def _details(self, width: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
-        arguments = {shorten(make_visible(name), width // 2): value for name, value in (self.arguments or {}).items()}
+        arguments = {
+            shorten_text(make_safe_text(name), width // 2): value for name, value in (self.arguments or {}).items()
+        }
         column = max((cell_width(name) for name in arguments), default=0) + 2
         for name, value in arguments.items():
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-            text = make_visible(text)
+            text = make_safe_text(text)
             if "\n" in text or cell_width(text) > width - column:
                 lines.append(StyledLine(((name, MUTED_STYLE),)))
                 lines.extend(_limited(lay_out_code(text.rstrip("\n"), "", width), MAX_DETAIL_ROWS))
@@ -193,15 +197,15 @@ class ToolEntry(TranscriptEntry):
                     StyledLine(((name + " " * (column - cell_width(name)), MUTED_STYLE), (text, TEXT_STYLE)))
                 )
         if self.raw_arguments:
-            lines.extend(_limited(lay_out_code(make_visible(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
+            lines.extend(_limited(lay_out_code(make_safe_text(self.raw_arguments), "", width), MAX_DETAIL_ROWS))
         if self.output.strip():
             lines.append(StyledLine((("result", MUTED_STYLE),)))
-            lines.extend(_limited(lay_out_code(make_visible(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS))
+            lines.extend(_limited(lay_out_code(make_safe_text(self.output.rstrip("\n")), "", width), MAX_DETAIL_ROWS))
         return lines
 
-    def marks(self, opened: bool) -> EntryGutter:
+    def marks(self, opened: bool) -> EntryMarks:
         """Return the marks of the call's state."""
-        return EntryGutter(_MARKS[self.status])
+        return EntryMarks(_MARKS[self.status])
 
     @property
     def can_open(self) -> bool:
@@ -216,4 +220,4 @@ class ToolEntry(TranscriptEntry):
 def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
     if len(lines) <= limit:
         return lines
-    return [*lines[:limit], StyledLine(((format_left_out(lines[limit:]), MUTED_STYLE),))]
+    return [*lines[:limit], StyledLine(((hidden_lines_note(lines[limit:]), MUTED_STYLE),))]

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from widgets.chat.markdown.styled_lines import Span, StyledLine, TextStyle, fitting_end
+from widgets.chat.markdown.styled_lines import Span, StyledLine, TextStyle, find_fitting_end
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -73,18 +73,18 @@ def load_lexers(languages: Iterable[str]) -> None:
             _lexers[language] = None
 
 
-class CodePiece:
+class HighlightedCode:
     """Lines of one language, highlighted on first use; plain until the lexer is loaded."""
 
     __slots__ = ("_former", "_highlighted", "language", "lines")
 
-    def __init__(self, lines: Sequence[str], info: str, former: "CodePiece | None" = None) -> None:
+    def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
         """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
         self.lines = lines
         self.language = find_language(info)
         self._highlighted: list[list[Span]] | None = None
         # One that was never drawn is of no use, but the one before it may be.
-        self._former: CodePiece | None = former
+        self._former: HighlightedCode | None = former
         if former is not None and former._highlighted is None:
             self._former = former._former
 
@@ -151,7 +151,7 @@ def lay_out_code(
     width: int,
     prefix: tuple[Span, ...] = (),
     joined: Collection[int] = (),
-    former: CodePiece | None = None,
+    former: HighlightedCode | None = None,
 ) -> list[StyledLine]:
     """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn.
 
@@ -164,7 +164,7 @@ def lay_out_code(
         former: the code as it was before it grew.
     """
     texts = source.expandtabs(4).split("\n")
-    piece = CodePiece(texts, info, former)
+    piece = HighlightedCode(texts, info, former)
     gutter: tuple[Span, ...] = (*prefix, (" ", _PLAIN))
     gutter_length = sum(len(text) for text, _ in gutter)
     room = max(8, width - gutter_length - 1)
@@ -188,7 +188,7 @@ def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
     cuts: list[tuple[int, int]] = []
     position = 0
     while True:
-        end = fitting_end(text, position, later if cuts else width)
+        end = find_fitting_end(text, position, later if cuts else width)
         if end >= len(text):
             cuts.append((position, len(text)))
             return cuts

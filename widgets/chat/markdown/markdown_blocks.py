@@ -6,9 +6,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from widgets.chat.markdown.highlighted_code import CodePiece, lay_out_code
+from widgets.chat.markdown.highlighted_code import HighlightedCode, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
-from widgets.chat.markdown.styled_lines import BLANK_LINE, TEXT_STYLE, Span, StyledLine, TextStyle, cell_width, wrap
+from widgets.chat.markdown.styled_lines import (
+    BLANK_LINE,
+    TEXT_STYLE,
+    Span,
+    StyledLine,
+    TextStyle,
+    cell_width,
+    wrap_spans,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -148,7 +156,7 @@ def table_lines(
 def _row_lines(
     row: TableRow, widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], gutter: int
 ) -> list[StyledLine]:
-    cells = [wrap(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
+    cells = [wrap_spans(row[index] if index < len(row) else [], width) for index, width in enumerate(widths)]
     lines: list[StyledLine] = []
     for level in range(max((len(cell) for cell in cells), default=0)):
         spans: list[Span] = [*prefix]
@@ -191,15 +199,15 @@ class RenderState:
     """Cells before the text of the list item that is going on."""
     environment: dict[str, Any] = field(default_factory=dict)
     """Link references of the whole text, for the parser."""
-    unfinished_code: CodePiece | None = None
+    unfinished_code: HighlightedCode | None = None
     """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
 
-    def unfinished(self, code: CodePiece | None) -> "RenderState":
+    def unfinished(self, code: HighlightedCode | None) -> "RenderState":
         """Return a copy for rendering an unfinished chunk; `code` is its former state, if it was code."""
         return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
-def needs_space(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
+def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
     """Whether an empty row goes between two chunks."""
     if previous is None or not chunk.begins or previous.kind == "heading":
         return chunk.spaced and not chunk.begins and chunk.kind in ("item_rest", "quote")
@@ -210,16 +218,18 @@ def needs_space(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
     return True
 
 
-def render_chunk(chunk: MarkdownChunk, width: int, state: RenderState, above: list[StyledLine]) -> list[StyledLine]:
-    """The lines of a chunk. A `rest` takes the last line out of `above` and flows on from it."""
+def render_chunk(
+    chunk: MarkdownChunk, width: int, state: RenderState, rows_above: list[StyledLine]
+) -> list[StyledLine]:
+    """The lines of a chunk. A `rest` takes the last line out of `rows_above` and flows on from it."""
     if chunk.kind == "rest":
-        lines = _flow_on(chunk, width, above, state)
+        lines = _flow_on(chunk, width, rows_above, state)
     else:
         lines = _chunk_lines(chunk, width, state)
         if not lines:
             # Only link references are defined in it, or it is the end of a block of which all is laid out.
             return []
-        if needs_space(state.previous, chunk):
+        if needs_blank_row(state.previous, chunk):
             lines = [BLANK_LINE, *lines]
     state.previous = chunk
     return lines
@@ -255,7 +265,7 @@ def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: R
         joint = last.joint
     lines: list[StyledLine] = []
     for spans in rows:
-        lines.extend(wrap(spans, width, joint=joint))
+        lines.extend(wrap_spans(spans, width, joint=joint))
         joint = None
     return lines
 
@@ -355,7 +365,7 @@ class _Blocks:
                     widths = column_widths(rows, self.width - _length(rest))
                     lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
                 case _ if token.content:
-                    lines.extend(wrap([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))
+                    lines.extend(wrap_spans([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))
             begun = True
             previous = kind
             position = end + 1
@@ -367,7 +377,7 @@ class _Blocks:
         for spans in inline_spans(inner[0].children or [], face):
             if spans and first is not rest and first[-1] in _TASKS.values():
                 spans[0] = (spans[0][0][4:], spans[0][1])
-            lines.extend(wrap(spans, self.width, first, rest))
+            lines.extend(wrap_spans(spans, self.width, first, rest))
             first = rest
 
     def _heading(
@@ -380,7 +390,7 @@ class _Blocks:
     ) -> None:
         role = "heading" if token.tag in ("h1", "h2") else "subheading"
         for spans in inline_spans(inner[0].children or [], TextStyle(role, bold=True)):
-            lines.extend(wrap(spans, self.width, first, rest))
+            lines.extend(wrap_spans(spans, self.width, first, rest))
             first = rest
 
     def _list(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from widgets.chat.markdown.highlighted_code import CodePiece
+from widgets.chat.markdown.highlighted_code import HighlightedCode
 from widgets.chat.markdown.markdown_blocks import RenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
@@ -38,7 +38,7 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
         case "table" if chunk.text or not chunk.begins:
             *rows, last = chunk.text.split("\n")
             before, pipe, cell = last.rpartition("|")
-            return replace(chunk, text="\n".join([*rows, before + pipe + close_marks(cell)]))
+            return replace(chunk, text="\n".join([*rows, before + pipe + close_inline_marks(cell)]))
         case "table":
             heading, rule, _ = chunk.header.split("\n")
             return chunk if _cells(heading) == _cells(rule) else _table(chunk, heading)
@@ -46,10 +46,10 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
             heading, _, rule = chunk.text.partition("\n")
             return _table(chunk, heading) if _RULE_BELOW.match(rule) else chunk
         case _:
-            return replace(chunk, text=close_marks(chunk.text))
+            return replace(chunk, text=close_inline_marks(chunk.text))
 
 
-def close_marks(text: str) -> str:
+def close_inline_marks(text: str) -> str:
     """Text that was cut off inside emphasis, code or an address, with the marks closed."""
     begins = max((found.end() for found in _PARAGRAPH.finditer(text)), default=0)
     last = _CODE.sub(lambda code: "x" * len(code[0]), text[begins:])
@@ -94,7 +94,7 @@ def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
 class MarkdownDocument:
     """Converts Markdown source to lines while the source grows.
 
-    `append` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
+    `append_source` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
     given. What is laid out stays: only the last, unfinished block is done again when it grows.
 
     Args:
@@ -102,9 +102,9 @@ class MarkdownDocument:
         clean: Makes control characters visible, and keeps line ends.
     """
 
-    def __init__(self, width: int, clean: Callable[[str], str] = str) -> None:
+    def __init__(self, width: int, make_safe: Callable[[str], str] = str) -> None:
         self._width = width
-        self._clean = clean
+        self._clean = make_safe
         self._parts: list[str] = []
         self._incoming: list[str] = []
         self._waiting: list[str] = []
@@ -119,7 +119,7 @@ class MarkdownDocument:
         self._settled = 0
         self._held: StyledLine | None = None
         """The settled row that the unfinished end of a long paragraph flows on from, while that is shown."""
-        self._unfinished_code: CodePiece | None = None
+        self._unfinished_code: HighlightedCode | None = None
         """The code at the unfinished end, while that is shown."""
 
     @property
@@ -144,18 +144,18 @@ class MarkdownDocument:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
 
-    def can_continue(self, text: str) -> bool:
+    def is_continued_by(self, text: str) -> bool:
         """Return whether this text is the source so far, with more behind it unless it is finished."""
         return text == self.source if self._finished else text.startswith(self.source)
 
-    def append(self, text: str) -> None:
+    def append_source(self, text: str) -> None:
         """More source."""
         self._parts.append(text)
         self._incoming.append(text)
 
-    def finish(self, note: Sequence[StyledLine] = ()) -> None:
-        """End the document: the last block is final, and `note` stands below it."""
-        self._note = note
+    def finish(self, closing_lines: Sequence[StyledLine] = ()) -> None:
+        """End the document: the last block is final, and `closing_lines` stands below it."""
+        self._note = closing_lines
         if self._finished:
             return
         self._finished = True
@@ -183,18 +183,18 @@ class MarkdownDocument:
             self._settled += 1
             self._held = None
         while self._position < len(self._waiting):
-            self._settle(self._splitter.feed(self._cleaned(self._waiting[self._position])))
+            self._settle(self._splitter.feed_line(self._cleaned(self._waiting[self._position])))
             self._position += 1
             if deadline is not None and time.thread_time() > deadline:
                 return False
         self._waiting.clear()
         self._position = 0
         if len(self._partial) > MAX_PARAGRAPH_CHARACTERS:
-            chunks, self._partial = self._splitter.overflow(self._cleaned(self._partial))
+            chunks, self._partial = self._splitter.split_long_line(self._cleaned(self._partial))
             self._settle(chunks)
         if self._finished:
             if self._partial:
-                self._settle(self._splitter.feed(self._cleaned(self._partial)))
+                self._settle(self._splitter.feed_line(self._cleaned(self._partial)))
                 self._partial = ""
             self._settle(self._splitter.finish())
         else:
@@ -221,9 +221,9 @@ class MarkdownDocument:
 
     def _render_open_end(self) -> None:
         """Rows for the block that is still being written; thrown away by the next `advance`."""
-        probe = self._splitter.fork()
+        probe = self._splitter.copy()
         partial = self._cleaned(self._partial.rstrip("\r"))
-        chunks = probe.feed(partial) if has_visible_text(partial, probe.fence) else []
+        chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
         chunks += map(close_chunk, probe.finish())
         state = self._state.unfinished(self._unfinished_code)
         for chunk in chunks:
@@ -232,19 +232,19 @@ class MarkdownDocument:
                 self._settled -= 1
             self._lines += render_chunk(chunk, self._width, state, self._lines)
         code = self._lines[-1].code if self._lines else None
-        self._unfinished_code = code[0] if code is not None and isinstance(code[0], CodePiece) else None
+        self._unfinished_code = code[0] if code is not None and isinstance(code[0], HighlightedCode) else None
 
 
-def markdown_lines(text: str, width: int, clean: Callable[[str], str] = str) -> list[StyledLine]:
+def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str) -> list[StyledLine]:
     """The rows of a whole text."""
-    document = MarkdownDocument(width, clean)
-    document.append(text)
+    document = MarkdownDocument(width, make_safe)
+    document.append_source(text)
     document.finish()
     document.advance()
     return document.lines
 
 
-def preload() -> None:
+def preload_parsers() -> None:
     """Load the Markdown and code parsers on any thread: else the first answer would load them while a key waits."""
     import pygments.lexers  # noqa: F401
 

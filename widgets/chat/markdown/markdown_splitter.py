@@ -61,7 +61,7 @@ QUOTE_PATTERN = re.compile(r" {0,3}>")
 TABLE_DELIMITER_PATTERN = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?-+:?[ \t]*+)*(?:\|[ \t]*)?$")
 
 
-def indentation(line: str) -> int:
+def indentation_width(line: str) -> int:
     """Spaces before the text of a line."""
     return len(line) - len(line.lstrip(" "))
 
@@ -130,7 +130,7 @@ class MarkdownSplitter:
         """The marks that end the code that the next line is in, if it is in code."""
         return self._fence if self._kind == "fence" else self._inner_fence
 
-    def fork(self) -> "MarkdownSplitter":
+    def copy(self) -> "MarkdownSplitter":
         """An independent splitter in the same state, to try an unfinished line on."""
         other = MarkdownSplitter.__new__(MarkdownSplitter)
         for name in MarkdownSplitter.__slots__:
@@ -139,7 +139,7 @@ class MarkdownSplitter:
         other._joined = list(self._joined)
         return other
 
-    def feed(self, line: str) -> list[MarkdownChunk]:
+    def feed_line(self, line: str) -> list[MarkdownChunk]:
         """Take one line without its line end; returns the chunks that it finished."""
         chunks, rest = self._cut_line(line)
         chunks += self._take(rest)
@@ -163,7 +163,7 @@ class MarkdownSplitter:
             case _:
                 return self._between(line)
 
-    def overflow(self, partial: str) -> tuple[list[MarkdownChunk], str]:
+    def split_long_line(self, partial: str) -> tuple[list[MarkdownChunk], str]:
         """Cut an unfinished last line that is too long; return chunks and the rest."""
         chunks, rest = self._cut_line(partial)
         if len(rest) > MAX_PARAGRAPH_CHARACTERS and rest.strip():
@@ -247,9 +247,9 @@ class MarkdownSplitter:
 
     def _in_fence(self, line: str) -> list[MarkdownChunk]:
         stripped = line.strip()
-        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation(line) < 4:
+        if stripped.startswith(self._fence) and not stripped.strip(self._fence[0]) and indentation_width(line) < 4:
             return [self._close()]
-        return self._add_code(line[min(indentation(line), self._fence_indent) :])
+        return self._add_code(line[min(indentation_width(line), self._fence_indent) :])
 
     def _add_code(self, line: str) -> list[MarkdownChunk]:
         self._add(line)
@@ -258,7 +258,7 @@ class MarkdownSplitter:
         return [self._piece()] if full or self._size > MAX_CHUNK_CHARACTERS else []
 
     def _in_item(self, line: str) -> list[MarkdownChunk]:
-        depth = indentation(line)
+        depth = indentation_width(line)
         blank = not line.strip()
         if self._inner_fence and (blank or depth >= self._indent):
             chunks = self._cut_item() if self._size > MAX_PARAGRAPH_CHARACTERS else []
@@ -413,7 +413,7 @@ class MarkdownSplitter:
     def _chunk(self, kind: ChunkKind) -> MarkdownChunk:
         lines = self._lines
         if kind == "item_rest":
-            lines = [line[min(indentation(line), self._indent) :] for line in lines]
+            lines = [line[min(indentation_width(line), self._indent) :] for line in lines]
         text = "\n".join(lines)
         if kind != "fence":
             text = text.rstrip()

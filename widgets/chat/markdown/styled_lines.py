@@ -72,7 +72,7 @@ class StyledLine(NamedTuple):
 BLANK_LINE = StyledLine(())
 
 
-def make_visible(text: str) -> str:
+def make_safe_text(text: str) -> str:
     """Untrusted text made safe to show, its line ends as newlines."""
     return without_controls(text.replace("\r\n", "\n"))
 
@@ -94,7 +94,7 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
     return tuple(taken)
 
 
-def row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
+def find_row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
     """Greedy line breaking at spaces: yields start, end, and the joint to the row above (None for the first).
 
     A word wider than a row is cut between graphemes.
@@ -104,7 +104,7 @@ def row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
     position, length = 0, len(text)
     ascii_only = text.isascii()
     while True:
-        end = min(length, position + width) if ascii_only else fitting_end(text, position, width)
+        end = min(length, position + width) if ascii_only else find_fitting_end(text, position, width)
         if end >= length:
             yield position, length, joint
             return
@@ -122,7 +122,7 @@ def row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
             return
 
 
-def fitting_end(text: str, position: int, width: int) -> int:
+def find_fitting_end(text: str, position: int, width: int) -> int:
     """The end of the longest piece from `position` that fits into `width` cells; at least one grapheme."""
     window = text[position : position + 2 * width + 8]
     if window.isascii():
@@ -138,7 +138,7 @@ def fitting_end(text: str, position: int, width: int) -> int:
     return position + end
 
 
-def wrap(
+def wrap_spans(
     spans: Sequence[Span],
     width: int,
     first: tuple[Span, ...] = (),
@@ -155,7 +155,7 @@ def wrap(
     rest_gutter = sum(len(part) for part, _ in rest)
     room = width - sum(cell_width(part) for part, _ in rest)
     lines: list[StyledLine] = []
-    for start, end, row_joint in row_breaks(text, room):
+    for start, end, row_joint in find_row_breaks(text, room):
         if lines:
             lines.append(StyledLine((*rest, *slice_spans(spans, start, end)), rest_gutter, row_joint, fill))
         else:
@@ -171,10 +171,10 @@ def wrap_text(
 ) -> list[StyledLine]:
     """Lay plain text out, its own line breaks and indentation kept; each line begins with `lead`."""
     sources = text.expandtabs(4).split("\n")
-    return [line for source in sources for line in wrap([(source, face)], width, lead, lead)]
+    return [line for source in sources for line in wrap_spans([(source, face)], width, lead, lead)]
 
 
-def format_left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
+def hidden_lines_note(rows: Sequence[StyledLine], further: int = 0) -> str:
     """Return a note of how many source lines are not shown.
 
     Args:
@@ -187,22 +187,22 @@ def format_left_out(rows: Sequence[StyledLine], further: int = 0) -> str:
     return f"… {' and '.join(part for part in (rest, lines) if part)}"
 
 
-def shorten(text: str, width: int) -> str:
+def shorten_text(text: str, width: int) -> str:
     """The text in one row of at most `width` cells, an ellipsis where something was left out."""
     flat = " ".join(text.split())
     if cell_width(flat) <= width:
         return flat
-    end = fitting_end(flat, 0, width - 1) if width > 1 else 0
+    end = find_fitting_end(flat, 0, width - 1) if width > 1 else 0
     kept = flat[:end]
     return kept + "…" if cell_width(kept) < width else "…"
 
 
 def shorten_path(text: str, width: int) -> str:
     """Shorten a path at its start."""
-    return shorten(text, width) if "/" not in text or " " in text else end_of_path(text, width)
+    return shorten_text(text, width) if "/" not in text or " " in text else fit_path_end(text, width)
 
 
-def end_of_path(path: str, width: int) -> str:
+def fit_path_end(path: str, width: int) -> str:
     """The end of a path that has no room in `width` cells, from the name of a folder on if that is possible."""
     if cell_width(path) <= width:
         return path

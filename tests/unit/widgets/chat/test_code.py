@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.markdown.highlighted_code import CodePiece, find_language, lay_out_code, load_lexers
+from widgets.chat.markdown.highlighted_code import HighlightedCode, find_language, lay_out_code, load_lexers
 from widgets.chat.markdown.styled_lines import cell_width
 
 
@@ -35,7 +35,7 @@ def test_rows_join_to_the_code_again(source: str, width: int, language: str) -> 
 
 
 def test_python_gets_faces() -> None:
-    piece = CodePiece(["def f():", '    return "x"  # why'], "python")
+    piece = HighlightedCode(["def f():", '    return "x"  # why'], "python")
     roles = {text: face.role for text, face in [*piece.spans(0), *piece.spans(1)]}
     assert roles["def"] == "code-keyword"
     assert roles["f"] == "code-function"
@@ -62,7 +62,7 @@ def test_growing_code_loses_no_character(lines: list[str], data: st.DataObject) 
     while end < len(source):
         end = min(len(source), end + data.draw(st.integers(1, 30)))
         written = source[:end].split("\n")
-        piece = CodePiece(written, "python", piece)
+        piece = HighlightedCode(written, "python", piece)
         if data.draw(st.booleans()):
             assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(written))] == written
 
@@ -82,16 +82,16 @@ def test_code_that_grows_looks_as_if_lexed_from_the_top() -> None:
     ]
     grown = None
     for count in range(1, len(lines) + 1):
-        grown, fresh = CodePiece(lines[:count], "python", grown), CodePiece(lines[:count], "python")
+        grown, fresh = HighlightedCode(lines[:count], "python", grown), HighlightedCode(lines[:count], "python")
         assert [grown.spans(at) for at in range(count)] == [fresh.spans(at) for at in range(count)]
 
 
 def test_code_that_only_ends_like_the_code_before_it_is_lexed_from_the_top() -> None:
     lines = [f"value_{number} = {number}" for number in range(10)]
-    before = CodePiece(lines, "python")
+    before = HighlightedCode(lines, "python")
     before.spans(0)
     other = ['"""Said first."""', *lines[1:], "end"]
-    piece = CodePiece(other, "python", before)
+    piece = HighlightedCode(other, "python", before)
     assert ["".join(text for text, _ in piece.spans(at)) for at in range(len(other))] == other
 
 
@@ -105,10 +105,10 @@ def test_growing_code_is_lexed_again_at_its_end_only(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(RegexLexer, "get_tokens", counting)
     lines = [f"value_{number} = {number}" for number in range(50)]
-    piece = CodePiece(lines, "python")
+    piece = HighlightedCode(lines, "python")
     piece.spans(0)
     for typed in range(1, 10):
-        piece = CodePiece([*lines[:-1], "value = 49"[:typed]], "python", piece)
+        piece = HighlightedCode([*lines[:-1], "value = 49"[:typed]], "python", piece)
         piece.spans(0)
     whole, *again = lexed
     assert max(again) < whole / 5
@@ -120,7 +120,7 @@ def test_info_strings_name_their_language_in_many_ways(info: str) -> None:
 
 
 def test_code_is_plain_until_its_lexer_is_loaded() -> None:
-    piece = CodePiece(["let x = 1"], "nim")
+    piece = HighlightedCode(["let x = 1"], "nim")
     assert piece.missing_lexer == "nim"
     assert [face.role for _, face in piece.spans(0)] == ["code"]
     load_lexers([piece.missing_lexer])
@@ -129,12 +129,12 @@ def test_code_is_plain_until_its_lexer_is_loaded() -> None:
 
 
 def test_no_lexer_is_missing_where_no_language_is_named() -> None:
-    assert not CodePiece(["x"], "").missing_lexer
+    assert not HighlightedCode(["x"], "").missing_lexer
 
 
 @pytest.mark.parametrize("language", ["", "text", "output", "no-such-language"])
 def test_what_is_no_code_is_plain(language: str) -> None:
-    piece = CodePiece(["def f():", "", "  1 # x"], language)
+    piece = HighlightedCode(["def f():", "", "  1 # x"], language)
     faces = {face for at in range(3) for _, face in piece.spans(at)}
     assert [face.role for face in faces] == ["code"]
 
@@ -157,7 +157,7 @@ def test_the_rest_of_a_long_line_is_indented_and_copied_as_it_was() -> None:
 
 
 def test_every_line_of_a_diff_has_its_colour_the_last_one_too() -> None:
-    piece = CodePiece(["-old", "+  new", "+  last"], "diff")
+    piece = HighlightedCode(["-old", "+  new", "+  last"], "diff")
     assert [[face.role for _, face in piece.spans(index)] for index in range(3)] == [
         ["removed"],
         ["added"],

@@ -46,7 +46,7 @@ from app.llm.values.requests_and_updates import Usage
 from app.proposals.risk.change_summary import command_summary
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
-from widgets.chat.entries.entry_base import DropEntry, EntryChange, PutEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryChange, EntryPut, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     NoticeEntry,
@@ -57,7 +57,7 @@ from widgets.chat.entries.message_entries import (
 )
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry
-from widgets.chat.entry_builder import EntryBuilder, key_of
+from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)
 
@@ -66,7 +66,7 @@ def shown(changes: Iterable[EntryChange]) -> list[TranscriptEntry]:
     """The entries that the changes leave, in order."""
     entries: dict[str, TranscriptEntry] = {}
     for change in changes:
-        if isinstance(change, PutEntry):
+        if isinstance(change, EntryPut):
             entries[change.entry.key] = change.entry
         else:
             entries.pop(change.key, None)
@@ -186,11 +186,11 @@ def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_somethin
     for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
         fold.changes_of_event(event)
     fold.changes_of_update(TextStreamed("x"))
-    assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [PutEntry(AnswerEntry("answer1.0", "x"))]
+    assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [EntryPut(AnswerEntry("answer1.0", "x"))]
     fold.changes_of_update(TextStreamed("y"))
     fold.changes_of_event(Notice(id=5, text="said meanwhile"))
     moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
-    assert moved == [DropEntry("answer1.1"), PutEntry(AnswerEntry("answer1.1", "y"))]
+    assert moved == [EntryRemoved("answer1.1"), EntryPut(AnswerEntry("answer1.1", "y"))]
 
 
 def test_a_discarded_attempt_is_kept_and_marked() -> None:
@@ -246,8 +246,8 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     assert fold.open_question is None
     assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
-        PutEntry(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
-        PutEntry(UserEntry("e3", "b", answers=True)),
+        EntryPut(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
+        EntryPut(UserEntry("e3", "b", answers=True)),
     ]
 
 
@@ -352,7 +352,7 @@ def test_the_edits_of_a_step_stand_on_its_card_alone() -> None:
     ]
     entries = shown(EntryBuilder().changes_of_log(log))
     assert [entry.key for entry in entries if isinstance(entry, ToolEntry)] == ["tool2", "tool3"]
-    assert key_of(log, 2) == key_of(log, 5), "who looks for the edit is led to the card"
+    assert entry_key_of_event(log, 2) == entry_key_of_event(log, 5), "who looks for the edit is led to the card"
 
 
 def test_the_card_of_a_command_has_one_line_for_it_in_which_white_space_is_kept() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from app.conversation.events import InterventionKind
-from widgets.chat.entries.entry_base import DropEntry, PutEntry, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryPut, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
 from widgets.chat.transcript import EntryCursor, Transcript
 from widgets.chat.transcript_layout import EntrySlots, SlotLayout, TranscriptLayout
@@ -17,7 +17,7 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     """A layout of notices."""
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
-        layout.apply(PutEntry(NoticeEntry(f"n{number}", text)))
+        layout.apply_change(EntryPut(NoticeEntry(f"n{number}", text)))
     layout.show_from(0, height)
     return layout
 
@@ -25,12 +25,12 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
 def test_nowhere_there_is_nothing_to_go_to_or_to_show() -> None:
     for slots in (EntrySlots(), laid_out("one", "two").slots):
         cursor = EntryCursor(slots)
-        assert (cursor.slot, cursor.entry, cursor.next(1)) == (None, None, None)
-        assert (cursor.row_through(1, 0, 10), cursor.row_to_show(0, 10)) == (None, None)
+        assert (cursor.slot, cursor.entry, cursor.find_next_index(1)) == (None, None, None)
+        assert (cursor.scroll_row_within_entry(1, 0, 10), cursor.scroll_row_to_show(0, 10)) == (None, None)
         cursor.on_removed(0)
         assert cursor.index is None
     cursor = EntryCursor(EntrySlots())
-    cursor.start(3)
+    cursor.place_at_row(3)
     assert cursor.index is None
 
 
@@ -39,23 +39,23 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
     cursor = EntryCursor(layout.slots)
     cursor.index = 15
     bottom = layout.slots.first_row(15) + layout.slots.items[15].gap + layout.slots.items[15].height
-    assert cursor.row_to_show(0, 6) == bottom - 6
-    assert cursor.row_to_show(bottom - 6, 6) is None
-    assert cursor.row_to_show(bottom + 20, 6) == layout.slots.first_row(15)
+    assert cursor.scroll_row_to_show(0, 6) == bottom - 6
+    assert cursor.scroll_row_to_show(bottom - 6, 6) is None
+    assert cursor.scroll_row_to_show(bottom + 20, 6) == layout.slots.first_row(15)
 
 
 def test_a_layout_of_nothing_holds_nothing() -> None:
     empty, full = TranscriptLayout(), laid_out("one", "two")
     assert empty.show_from(7, 10) == 7
     assert empty.anchor_at(0) is None
-    assert empty.adopt(laid_out("one"), 0) == full.adopt(TranscriptLayout(), 0) == (0, 0)
+    assert empty.adopt_layouts(laid_out("one"), 0) == full.adopt_layouts(TranscriptLayout(), 0) == (0, 0)
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
 
 
 def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
     layout = laid_out("one", "two")
-    layout.apply(DropEntry("n1"))
-    layout.update({0, 1}, range(100))
+    layout.apply_change(EntryRemoved("n1"))
+    layout.lay_out_changed({0, 1}, range(100))
     assert layout.laid_out_count == 1
 
 
@@ -63,10 +63,10 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     """Without an app it has no scroll bar either."""
     transcript = Transcript()
     transcript.show_greeting([Content("Hello.")])
-    layout = transcript.new_layout()
-    layout.apply(PutEntry(AnswerEntry("a1", "one")))
+    layout = transcript.make_empty_layout()
+    layout.apply_change(EntryPut(AnswerEntry("a1", "one")))
     transcript.show_layout(layout)
-    assert transcript.apply([PutEntry(AnswerEntry("a2", "two"))])
+    assert transcript.apply_changes([EntryPut(AnswerEntry("a2", "two"))])
     assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_count == 0
 
@@ -74,7 +74,7 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
 def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
     layout = TranscriptLayout()
     for number in range(1_000):
-        layout.apply(PutEntry(NoticeEntry(f"n{number}", "some words")))
+        layout.apply_change(EntryPut(NoticeEntry(f"n{number}", "some words")))
     layout.lay_out_end(10)
     gc.collect()
     before = sum(isinstance(one, SlotLayout) for one in gc.get_objects())
@@ -104,7 +104,7 @@ def entry(key: str, text: str) -> TranscriptEntry:
 def rows(layout: TranscriptLayout) -> list[str]:
     """All that is shown, from the top."""
     layout.show_from(0, 10_000)
-    return [layout.line(row).text for row in range(layout.slots.total - 1)] if len(layout.slots) else []
+    return [layout.line(row).text for row in range(layout.slots.total_rows - 1)] if len(layout.slots) else []
 
 
 CHANGES = st.one_of(
@@ -121,17 +121,19 @@ def test_a_resized_transcript_equals_a_new_one(
 ) -> None:
     layout = TranscriptLayout()
     for key in "abc":
-        layout.apply(PutEntry(entry(key, "some words that take more than one row where there is little room " * 2)))
+        layout.apply_change(
+            EntryPut(entry(key, "some words that take more than one row where there is little room " * 2))
+        )
     for (what, key, text), width in steps:
-        index = layout.slots.index_of(key)
+        index = layout.slots.index_of_key(key)
         if what == "put":
-            layout.apply(PutEntry(entry(key, text)))
+            layout.apply_change(EntryPut(entry(key, text)))
         elif what == "hide":
             layout.slots.toggle_interventions()
         elif index is not None and what == "turn":
             layout.toggle_open(index)
         elif index is not None:
-            layout.apply(DropEntry(key))
+            layout.apply_change(EntryRemoved(key))
         layout.resize(width)
         assert rows(layout) == rows(always(width, layout))
 
@@ -143,7 +145,7 @@ def always(width: int, other: TranscriptLayout) -> TranscriptLayout:
     if other.slots.hide_interventions:
         layout.slots.toggle_interventions()
     for slot in other.slots.items:
-        layout.apply(PutEntry(slot.entry))
+        layout.apply_change(EntryPut(slot.entry))
     for index, slot in enumerate(other.slots.items):
         if slot.opened:
             layout.toggle_open(index)

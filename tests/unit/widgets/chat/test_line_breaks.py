@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import split_graphemes
 
-from widgets.chat.entries.message_entries import PlainDocument
+from widgets.chat.entries.message_entries import PlainTextRows
 from widgets.chat.markdown import styled_lines
 from widgets.chat.markdown.markdown_blocks import TableRow, column_widths
 from widgets.chat.markdown.styled_lines import (
@@ -13,12 +13,12 @@ from widgets.chat.markdown.styled_lines import (
     TEXT_STYLE,
     TextStyle,
     cell_width,
+    find_row_breaks,
     format_seconds,
-    make_visible,
-    row_breaks,
-    shorten,
+    make_safe_text,
+    shorten_text,
     slice_spans,
-    wrap,
+    wrap_spans,
     wrap_text,
 )
 
@@ -28,7 +28,7 @@ TEXTS = st.text(alphabet="abc  de\u65e5\u672ce\u0301", max_size=80)
 @given(TEXTS, st.integers(2, 30))
 def test_rows_fit_and_join_to_the_text_again(text: str, width: int) -> None:
     joined = ""
-    for start, end, joint in row_breaks(text, width):
+    for start, end, joint in find_row_breaks(text, width):
         assert cell_width(text[start:end]) <= width
         joined += (joint or "") + text[start:end]
     assert joined.rstrip(" ") == text.rstrip(" ")
@@ -41,7 +41,7 @@ def test_slices_of_spans_are_slices_of_their_text(parts: list[str], start: int, 
 
 
 def test_prefixes_are_decoration() -> None:
-    rows = wrap([("one two three", TEXT_STYLE)], 8, (("- ", TEXT_STYLE),), (("  ", TEXT_STYLE),))
+    rows = wrap_spans([("one two three", TEXT_STYLE)], 8, (("- ", TEXT_STYLE),), (("  ", TEXT_STYLE),))
     assert [row.text for row in rows] == ["- one", "  two", "  three"]
     assert [row.gutter for row in rows] == [2, 2, 2]
     assert [row.joint for row in rows] == [None, " ", " "]
@@ -49,7 +49,7 @@ def test_prefixes_are_decoration() -> None:
 
 @given(TEXTS, st.integers(1, 30))
 def test_shortened_text_fits(text: str, width: int) -> None:
-    assert cell_width(shorten(text, width)) <= width
+    assert cell_width(shorten_text(text, width)) <= width
 
 
 def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,15 +61,15 @@ def test_ascii_is_cut_without_being_looked_through_for_graphemes(monkeypatch: py
         return split_graphemes(text)
 
     monkeypatch.setattr(styled_lines, "split_graphemes", looking)
-    assert shorten("one two three", 8) == "one two…"
+    assert shorten_text("one two three", 8) == "one two…"
     assert looked_through == []
-    assert shorten("日本語", 5) == "日本…"
+    assert shorten_text("日本語", 5) == "日本…"
     assert looked_through != []
 
 
 def test_blanks_at_the_end_of_a_full_row_take_no_row_of_their_own() -> None:
-    assert list(row_breaks("ab  ", 2)) == [(0, 2, None)]
-    assert list(row_breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
+    assert list(find_row_breaks("ab  ", 2)) == [(0, 2, None)]
+    assert list(find_row_breaks("ab cd ", 2)) == [(0, 2, None), (3, 5, " ")]
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,19 @@ PIECES = st.lists(st.text("ab \n\r\x1b", max_size=12), max_size=12)
 
 @given(PIECES, st.integers(1, 9))
 def test_a_growing_text_has_the_rows_of_the_whole(pieces: list[str], width: int) -> None:
-    document, text = PlainDocument(width, TEXT_STYLE), ""
+    document, text = PlainTextRows(width, TEXT_STYLE), ""
     for piece in pieces:
         text += piece
-        document.show(BLANK_LINE, text)
-    document.show(BLANK_LINE, text)
-    assert document.lines == [BLANK_LINE, *wrap_text(make_visible(text), TEXT_STYLE, width)]
+        document.set_text(BLANK_LINE, text)
+    document.set_text(BLANK_LINE, text)
+    assert document.lines == [BLANK_LINE, *wrap_text(make_safe_text(text), TEXT_STYLE, width)]
 
 
 def test_rows_of_whole_lines_stay() -> None:
-    document = PlainDocument(20, TEXT_STYLE)
-    document.show(BLANK_LINE, "first line\nsecond")
+    document = PlainTextRows(20, TEXT_STYLE)
+    document.set_text(BLANK_LINE, "first line\nsecond")
     kept = document.lines[1]
-    document.show(BLANK_LINE, "first line\nsecond and more\nthird")
+    document.set_text(BLANK_LINE, "first line\nsecond and more\nthird")
     assert document.lines[1] is kept
     assert [line.text for line in document.lines[1:]] == ["first line", "second and more", "third"]
 

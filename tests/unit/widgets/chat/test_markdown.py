@@ -86,12 +86,12 @@ def test_streamed_text_equals_finished_text(text: str, sizes: list[int], width: 
     document = MarkdownDocument(width)
     position = 0
     for size in sizes:
-        document.append(text[position : position + size])
+        document.append_source(text[position : position + size])
         position += size
         if data.draw(st.booleans()):
             document.advance()
             assert all("".join(part for part, _ in line.resolve_spans()) == line.text for line in document.lines)
-    document.append(text[position:])
+    document.append_source(text[position:])
     document.finish()
     document.advance()
     fresh = markdown_lines(text, width)
@@ -144,10 +144,10 @@ def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
 )
 def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str, most: int) -> None:
     document = MarkdownDocument(60)
-    document.append(start)
+    document.append_source(start)
     settled: list[StyledLine] = []
     for _ in range(4 * MAX_FENCE_LINES + MAX_TABLE_ROWS):
-        document.append(row)
+        document.append_source(row)
         document.advance()
         now = document.lines[: document.settled_rows]
         assert all(old is new for old, new in zip(settled, now, strict=False))
@@ -208,7 +208,7 @@ def test_a_long_quotation_is_settled_at_its_empty_lines() -> None:
     quoted = "> words\n" * MAX_QUOTE_LINES
     document = MarkdownDocument(40)
     for source in (quoted, ">\n", "> more\n"):
-        document.append(source)
+        document.append_source(source)
         document.advance()
     assert document.settled_rows >= 1
     document.finish()
@@ -228,14 +228,14 @@ def test_a_paragraph_of_many_pages_flows_on_as_one() -> None:
 
     document = MarkdownDocument(50)
     for start in range(0, len(text), 97):
-        document.append(text[start : start + 97])
+        document.append_source(text[start : start + 97])
         document.advance()
         assert " ".join(line.text for line in document.lines).split() == text[: start + 97].split()
 
 
 def test_an_unfinished_deadline_leaves_the_rest_to_the_next_call() -> None:
     document = MarkdownDocument(60)
-    document.append("para\n\n" * 200)
+    document.append_source("para\n\n" * 200)
     document.finish()
     calls = 0
     while not document.advance(deadline=0.0):
@@ -307,7 +307,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
         document = MarkdownDocument(70)
         work = 0
         for start in range(0, len(text), 800):
-            document.append(text[start : start + 800])
+            document.append_source(text[start : start + 800])
             settled = document.settled_rows
             document.advance()
             work += sum(len(line.text) for line in document.lines[settled:])
@@ -323,7 +323,7 @@ def test_a_line_without_end_goes_on_in_its_block_however_it_arrives(start: str) 
     lines = markdown_lines(text, 60)
     document = MarkdownDocument(60)
     for at in range(0, len(text), 997):
-        document.append(text[at : at + 997])
+        document.append_source(text[at : at + 997])
         document.advance()
     document.finish()
     document.advance()
@@ -350,7 +350,7 @@ def test_references_lead_where_the_end_of_the_text_says(streamed: bool) -> None:
     text = "See [the manual][m] and [M].\n\n- or [there][m]\n\nThe end.\n\n[m]: https://example.org/manual\n"
     document = MarkdownDocument(40)
     for piece in text if streamed else [text]:
-        document.append(piece)
+        document.append_source(piece)
         if streamed:
             document.advance()
     document.finish()
@@ -390,7 +390,7 @@ Done.
 
 def shown(partial: str, width: int = 60) -> list[str]:
     document = MarkdownDocument(width)
-    document.append(partial)
+    document.append_source(partial)
     document.advance()
     return [line.text for line in document.lines]
 
@@ -449,9 +449,9 @@ def test_no_row_comes_and_goes_while_an_answer_is_written(width: int) -> None:
 @pytest.mark.parametrize("text", ["-", "1.", "**", "[a](b", "| a | b |", "`", "# ", "- [ ]", "a\n-"])
 def test_what_ends_so_is_shown_as_it_is(text: str) -> None:
     streamed, whole = MarkdownDocument(60), MarkdownDocument(60)
-    whole.append(text)
+    whole.append_source(text)
     for character in text:
-        streamed.append(character)
+        streamed.append_source(character)
         streamed.advance()
     for document in (streamed, whole):
         document.finish()

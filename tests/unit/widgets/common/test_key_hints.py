@@ -25,7 +25,7 @@ HINTS = st.lists(
 
 @given(HINTS, st.integers(20, 200))
 def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], width: int) -> None:
-    placed = KeyHints(hints).places(width)
+    placed = KeyHints(hints).place_hints(width)
     assert [hint for _, _, hint in placed] == hints
     ends: dict[int, int] = {}
     for row, column, hint in placed:
@@ -50,7 +50,7 @@ def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[Key
 def test_words_without_a_key_stand_alone_and_press_nothing() -> None:
     hint = KeyHint("", "in two other sessions")
     assert hint.content(hovered=True).plain == "in two other sessions"
-    assert hint.width == len(hint.words)
+    assert hint.width == len(hint.label)
     assert hint.key_at(0) == ""
 
 
@@ -127,5 +127,5 @@ async def test_what_is_looked_for_is_underlined_where_it_stands(label: str) -> N
 
 async def test_what_is_never_painted_is_not_waited_for_without_end() -> None:
     sight = OnScreenClock()
-    await sight.wait(0.001)
+    await sight.wait_until_on_screen(0.001)
     assert not sight.was_on_screen_at(time.monotonic())

@@ -21,10 +21,10 @@ class RecordingView:
     def search_changed(self) -> None:
         self._said.append("search")
 
-    def redraw(self) -> None:
+    def redraw_lines(self) -> None:
         self._said.append("redraw")
 
-    def repaint(self) -> None:
+    def redraw_all(self) -> None:
         self._said.append("repaint")
 
     def handle_growth(self) -> None:

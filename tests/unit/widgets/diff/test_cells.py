@@ -4,7 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from widgets.diff.display_cells import DisplayText, cache_recent, display_text, line_breaks, row_count, wrap_words
+from widgets.diff.display_cells import (
+    DisplayText,
+    display_text,
+    line_breaks,
+    recent_results_cache,
+    wrap_words,
+    wrapped_row_count,
+)
 from widgets.diff.line_marks import suspicious_spans
 
 TEXT = st.text(
@@ -56,7 +63,7 @@ def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     starts, hang = line_breaks(line, width)
     assert starts[0] == 0
     assert list(starts) == sorted(set(starts))
-    assert len(starts) == row_count(line, width)
+    assert len(starts) == wrapped_row_count(line, width)
     ends = [*starts[1:], len(shown.text)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         assert shown.first_column_of(end) - shown.first_column_of(start) + (hang if number else 0) <= width
@@ -149,7 +156,7 @@ def test_half_a_megabyte_of_ascii_needs_no_places() -> None:
 def test_a_long_line_is_told_from_its_twin_without_being_compared() -> None:
     calls: list[str] = []
 
-    @cache_recent(8)
+    @recent_results_cache(8)
     def noted(line: str) -> int:
         calls.append(line)
         return len(line)

@@ -25,7 +25,7 @@ class Window:
 
     def __init__(self, room: int = 10) -> None:
         self.scroll_offset = Offset(0, 0)
-        self.room = room
+        self.visible_lines = room
         self.moved = 0
 
     def scroll_to(
@@ -37,7 +37,7 @@ class Window:
     def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
         """Nothing is drawn."""
 
-    def fit(self) -> None:
+    def update_scroll_range(self) -> None:
         """It has any size."""
 
     def cursor_moved(self) -> None:
@@ -48,9 +48,9 @@ def laid_out(*diffs: FileDiff, width: int = 80, wrap: bool = False) -> DiffModel
     """A sheet that shows a change."""
     sheet = DiffModel()
     sheet.wrap = wrap
-    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    sheet.show_change(proposal("P1", diffs), diffs, versions=False)
     sheet.lay_out(Size(width, 30), None)
-    sheet.rows.grow()
+    sheet.rows.lay_out_more()
     return sheet
 
 
@@ -65,8 +65,8 @@ def test_where_nothing_is_shown_it_stays_where_it_is() -> None:
     window = Window()
     cursor = DiffCursor(DiffModel(), window)
     cursor.move_to(3)
-    cursor.page(1)
-    cursor.step(1)
+    cursor.move_page(1)
+    cursor.move_row(1)
     cursor.to_end()
     assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
     go_to_unseen(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
@@ -82,24 +82,24 @@ def without_room(diff: FileDiff) -> DiffModel:
 
 def test_plain_text_is_scrolled_without_a_cursor() -> None:
     sheet, window = DiffModel(), Window(10)
-    sheet.clear(plain_text=[NoteRow(-1, f"line {number}", "plain") for number in range(50)])
+    sheet.show_message(plain_text=[NoteRow(-1, f"line {number}", "plain") for number in range(50)])
     sheet.lay_out(Size(80, 10), None)
     cursor = DiffCursor(sheet, window)
-    cursor.step(1)
+    cursor.move_row(1)
     assert (window.scroll_offset.y, cursor.number) == (1, 0)
-    cursor.page(1)
+    cursor.move_page(1)
     assert (window.scroll_offset.y, cursor.number) == (9, 0)
 
 
 def test_a_row_that_is_taller_than_the_view_is_scrolled_through_before_it_is_left() -> None:
     sheet, window = laid_out(file_diff("a.py", "a\n", "long words " * 60), wrap=True), Window(4)
     cursor = DiffCursor(sheet, window)
-    tall = next(number for number in range(sheet.rows.rows) if sheet.rows.height_of(number) > 6)
+    tall = next(number for number in range(sheet.rows.row_count) if sheet.rows.height_of(number) > 6)
     cursor.move_to(tall, above=0)
     at = window.scroll_offset.y
-    cursor.step(1)
+    cursor.move_row(1)
     assert (cursor.number, window.scroll_offset.y) == (tall, at + 1)
-    cursor.step(-1)
+    cursor.move_row(-1)
     assert (cursor.number, window.scroll_offset.y) == (tall, at)
 
 
@@ -107,7 +107,7 @@ def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
     sheet = laid_out(numbered(3))
     row = LineRow(0, 20, 20, None, 0)
     diffs = [file_diff("b.py", "a\n", "b\n")]
-    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    sheet.show_change(proposal("P1", diffs), diffs, versions=False)
     assert sheet.row_in_new_diffs(row) is None
     assert sheet.row_in_new_diffs(LineRow(-1, 0, 0, None, 0)) is not None, "what is of no file stays"
 
@@ -115,7 +115,7 @@ def test_a_row_of_a_file_that_is_gone_is_not_found_again() -> None:
 def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> None:
     sheet = laid_out(numbered(3, 30))
     diffs = [numbered(3, 10, 30)]
-    sheet.show(proposal("P1", diffs), diffs, versions=False)
+    sheet.show_change(proposal("P1", diffs), diffs, versions=False)
     assert sheet.row_in_new_diffs(LineRow(0, None, 30, 1, 0)) == LineRow(0, None, 30, 2, 0)
 
 
@@ -129,7 +129,7 @@ def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
 def test_no_row_is_outside_of_a_layout() -> None:
     sheet = laid_out(numbered(3))
     rows = sheet.rows
-    for number in (-1, rows.rows):
+    for number in (-1, rows.row_count):
         with pytest.raises(IndexError):
             rows.row_at(number)
     for line in (-1, rows.height):
@@ -154,9 +154,9 @@ def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen
 
 def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
-    rows, scene = map(sheet.rows.row_at, range(sheet.rows.rows)), sheet.scene
+    rows, scene = map(sheet.rows.row_at, range(sheet.rows.row_count)), sheet.scene
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
-    cut = scene.cut_line(scene.drawn_line(row, "old", 0), 2)
+    cut = scene.cut_wrapped_line(scene.drawn_line(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
 
 
@@ -164,8 +164,8 @@ def test_the_stretch_that_it_is_in_is_known_folded_or_open() -> None:
     sheet = laid_out(numbered(20))
     cursor = DiffCursor(sheet, Window())
     gaps = []
-    for number in range(sheet.rows.rows):
-        cursor.place_at(number)
+    for number in range(sheet.rows.row_count):
+        cursor.move_without_scrolling(number)
         if isinstance(cursor.row, FoldRow):
             gaps.append(cursor.gap)
         elif isinstance(cursor.row, LineRow):
@@ -178,11 +178,11 @@ def test_between_two_versions_no_line_is_picked() -> None:
     sheet = laid_out(diff)
     cursor = DiffCursor(sheet, Window())
     picking = LineSelection(sheet, cursor, RecordingView({}, []))
-    cursor.place_at(sheet.rows.row_of_hunk(0, 0) or 0)
+    cursor.move_without_scrolling(sheet.rows.row_of_hunk(0, 0) or 0)
     picking.toggle()
     picked = picking.picked_lines(None)
     assert picked is not None and picked.lines.old == {3}
-    sheet.show(proposal("P1", [diff]), [diff], versions=True)
+    sheet.show_change(proposal("P1", [diff]), [diff], versions=True)
     assert picking.picked_lines(None) is None
 
 
@@ -191,7 +191,9 @@ def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
     sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
     cursor = DiffCursor(sheet, Window())
-    cursor.place_at(next(n for n in range(sheet.rows.rows) if isinstance(sheet.rows.row_at(n), CommentRow)))
+    cursor.move_without_scrolling(
+        next(n for n in range(sheet.rows.row_count) if isinstance(sheet.rows.row_at(n), CommentRow))
+    )
     assert cursor.source_line == SourceLine(0, "new", 3)
 
 
@@ -200,17 +202,17 @@ ALL = Selection(None, None)
 
 def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
     """The first terminal line of a row."""
-    for number in range(sheet.rows.rows):
+    for number in range(sheet.rows.row_count):
         row = sheet.rows.row_at(number)
         if isinstance(row, kind) and all(getattr(row, name) == value for name, value in fields.items()):
-            return sheet.rows.line_of(number)
+            return sheet.rows.first_line_of(number)
     raise LookupError(kind)
 
 
 def test_a_fold_is_not_copied_and_a_note_that_wraps_is_copied_once() -> None:
     note = "a very long note about the file " * 5
     sheet = laid_out(numbered(20, notes=(note.strip(),)), width=60)
-    sheet.rows.grow()
+    sheet.rows.lay_out_more()
     copied = copied_text(sheet.rows, sheet.scene, ALL)
     assert line_of(sheet, FoldRow)
     assert copied.count("very long note") == 5, "the note once"

@@ -13,11 +13,11 @@ from app.review.hunk_lines import hunk_line_numbers
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.background_jobs import BackgroundJobs
-from widgets.diff.diff_arrangement import DiffShape, arrange
+from widgets.diff.diff_arrangement import DiffShape, arrange_diffs
 from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
-from widgets.diff.diff_pane import map_rows
+from widgets.diff.diff_pane import minimap_cells
 from widgets.diff.diff_rows import Segment, SingleSegment, SourceLine
 from widgets.diff.display_cells import display_text
 from widgets.diff.file_facts import warning_notes
@@ -102,11 +102,11 @@ def test_a_block_that_was_moved_and_changed_inside_is_marked_with_what_changed_s
     marks.moved = find_moved_lines([diff])
     new = {line: other for line, other in marks.moved.items() if line.side == "new"}
     assert {(line.line - 8, other.line) for line, other in new.items()} == {(0, 0), (1, 1), (2, 2), (3, 3), (5, 4)}
-    assert marks.words_since_moved(SourceLine(0, "new", 10)) == ((20, 26),)
+    assert marks.words_changed_by_move(SourceLine(0, "new", 10)) == ((20, 26),)
     assert diff.new[10][20:26].strip() == "/ 100"
-    assert marks.words_since_moved(SourceLine(0, "new", 8)) == ((4, 9),)
-    assert marks.words_since_moved(SourceLine(0, "old", 0)) == ((4, 9),)
-    assert marks.words_since_moved(SourceLine(0, "new", 9)) == ()
+    assert marks.words_changed_by_move(SourceLine(0, "new", 8)) == ((4, 9),)
+    assert marks.words_changed_by_move(SourceLine(0, "old", 0)) == ((4, 9),)
+    assert marks.words_changed_by_move(SourceLine(0, "new", 9)) == ()
 
 
 def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
@@ -114,14 +114,14 @@ def test_indentation_of_a_moved_block_is_no_change_inside() -> None:
     marks = LineMarks([diff])
     marks.moved = find_moved_lines([diff])
     assert len(marks.moved) == 10
-    assert all(marks.words_since_moved(line) == () for line in marks.moved)
+    assert all(marks.words_changed_by_move(line) == () for line in marks.moved)
 
 
 def test_white_space_at_both_ends_of_a_long_moved_line_is_no_change_inside() -> None:
     here = "x" * 3_000
     marks = LineMarks([file_diff("a.py", f"{here} \nstays\n", f"stays\n    {here}\n")])
     marks.moved = {SourceLine(0, "new", 1): SourceLine(0, "old", 0)}
-    assert marks.words_since_moved(SourceLine(0, "new", 1)) == ()
+    assert marks.words_changed_by_move(SourceLine(0, "new", 1)) == ()
 
 
 def test_a_block_of_which_less_than_half_stayed_has_not_moved_as_one() -> None:
@@ -222,11 +222,11 @@ def test_an_unknown_kind_of_file_and_a_very_long_line_stay_plain() -> None:
 async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
     syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
-    assert syntax.spans(0, "new", 9_000) == ()
-    assert await syntax.work()
-    assert syntax.spans(0, "new", 9_000)
-    assert not syntax.wanted
-    assert syntax.spans(0, "new", 0) == ()
+    assert syntax.line_tokens(0, "new", 9_000) == ()
+    assert await syntax.lex_requested()
+    assert syntax.line_tokens(0, "new", 9_000)
+    assert not syntax.has_requests
+    assert syntax.line_tokens(0, "new", 0) == ()
 
 
 async def test_what_is_lexed_of_a_long_file_begins_where_something_begins() -> None:
@@ -235,9 +235,9 @@ async def test_what_is_lexed_of_a_long_file_begins_where_something_begins() -> N
     begun = start - LEAD_LINES - 5
     lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
     syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
-    assert syntax.spans(0, "new", start) == ()
-    assert await syntax.work()
-    assert syntax.spans(0, "new", start) == ((0, 9, "diff--string"),)
+    assert syntax.line_tokens(0, "new", start) == ()
+    assert await syntax.lex_requested()
+    assert syntax.line_tokens(0, "new", start) == ((0, 9, "diff--string"),)
 
 
 def test_trojan_source_is_warned_about() -> None:
@@ -253,11 +253,11 @@ def test_old_lines_and_context_are_not_warned_about() -> None:
 
 def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
-    assert map_rows(DiffLayout(), 20) == [0] * 20
-    assert map_rows(DiffLayout(), 0) == []
-    layout = arrange(diffs, DiffShape(), measure=lambda row: 1)
-    layout.grow()
-    assert sum(bool(cell) for cell in map_rows(layout, 40)) == 10
+    assert minimap_cells(DiffLayout(), 20) == [0] * 20
+    assert minimap_cells(DiffLayout(), 0) == []
+    layout = arrange_diffs(diffs, DiffShape(), measure=lambda row: 1)
+    layout.lay_out_more()
+    assert sum(bool(cell) for cell in minimap_cells(layout, 40)) == 10
     assert not any(isinstance(segment, SingleSegment) and segment.hunk for segment in layout.segments)
 
 
@@ -271,11 +271,11 @@ def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
                 yield span
 
     diff = file_diff("a.py", "old\nsame\n" * 100, "new\nsame\n" * 100)
-    whole = arrange([diff], DiffShape(), measure=lambda row: 1)
-    whole.grow()
+    whole = arrange_diffs([diff], DiffShape(), measure=lambda row: 1)
+    whole.lay_out_more()
     layout = Watched(whole.segments)
-    layout.grow()
-    assert map_rows(layout, 1) == [3]
+    layout.lay_out_more()
+    assert minimap_cells(layout, 1) == [3]
     assert layout.looked < 5
 
 
@@ -288,7 +288,7 @@ class Desk:
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
         self.background = BackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
-        self.sheet.show(proposal("P1", diffs), diffs, versions=False)
+        self.sheet.show_change(proposal("P1", diffs), diffs, versions=False)
 
     def looked(self) -> "Desk":
         """It has begun what is to be found out about the change."""
