@@ -119,11 +119,6 @@ class SearchList(Vertical):
         self._field.value = text
 
     @property
-    def matching_choices(self) -> Sequence[Choice]:
-        """Return the choices that match."""
-        return tuple(self._shown)
-
-    @property
     def highlighted(self) -> Choice | None:
         """Return the choice under the cursor."""
         at = self._list.highlighted
