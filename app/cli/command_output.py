@@ -124,7 +124,7 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
 
 
 def read_piped_text(expected: str) -> str:
-    """Return standard input as text; on a terminal, first tell the user what is waited for."""
+    """Return standard input as text; on a terminal, first print which input is expected."""
     return read_piped_bytes(expected).decode("utf-8", "replace")
 
 

@@ -42,7 +42,7 @@ class DemoAgents:
         return staged
 
     def read_decisions(self) -> dict[str, str]:
-        """Return what each agent is told with its next prompt, by its title: only of those with decisions to hear."""
+        """Return the decisions that each agent gets with its next prompt, by its title; only agents with any."""
         prompts = [(one["title"], self._begin(one, "UserPromptSubmit", "2", {})) for one in WORDING["agents"]]
         answers = {title: self._finish(prompt) for title, prompt in prompts}
         return {

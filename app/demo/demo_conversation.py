@@ -81,7 +81,7 @@ class DemoCall:
 
     @property
     def is_staged(self) -> bool:
-        """Whether this was an edit that the client took."""
+        """Return whether this was an edit that the client took."""
         return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
 
 
@@ -105,26 +105,26 @@ class DemoTurn:
 
     @property
     def calls(self) -> list[DemoCall]:
-        """All calls of the turn, in order."""
+        """Return all calls of the turn, in order."""
         return [call for step in self.steps for call in step.calls]
 
     @property
     def edits(self) -> list[DemoCall]:
-        """The edit calls of the turn, in order."""
+        """Return the edit calls of the turn, in order."""
         return [call for call in self.calls if call.name in EDIT_TOOLS]
 
     @property
     def staged_edits(self) -> list[DemoCall]:
-        """The edits of this turn that became part of a proposal."""
+        """Return the edits of this turn that became part of a proposal."""
         return [call for call in self.calls if call.is_staged]
 
     def has_note(self, fact: str) -> bool:
-        """Whether one of the notes states this fact: a key of `notes` in words.toml."""
+        """Return whether a note of the program states this fact: a key of `notes` in words.toml."""
         return any(_NOTES[fact].search(note) for note in self.notes)
 
     @property
     def answers(self) -> list[str]:
-        """The user's answers to the questions that were asked in this turn."""
+        """Return the user's answers to the questions that were asked in this turn."""
         return [call.result for call in self.calls if call.name == "ask_user" and call.result]
 
 
@@ -241,7 +241,7 @@ class ToolFindings:
             self.texts[path] = before + page
 
     def calls_to_read(self, paths: Iterable[str]) -> list[PlannedCall]:
-        """The calls that are still needed to have read `paths` to their ends."""
+        """Return the calls that are still needed to have read all of `paths`."""
         pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
         return [
             PlannedCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
@@ -250,7 +250,7 @@ class ToolFindings:
         ]
 
     def file_texts(self, paths: Iterable[str]) -> dict[str, str]:
-        """Path to content, of those of `paths` that could be read."""
+        """Return the content of those of `paths` that could be read, by path."""
         return {path: self.texts[path] for path in paths if path in self.texts}
 
 
@@ -302,7 +302,7 @@ class DemoTask:
 
     @property
     def turn(self) -> DemoTurn:
-        """The current turn."""
+        """Return the current turn."""
         return self.thread[-1]
 
     @cached_property
@@ -317,11 +317,11 @@ class DemoTask:
 
     @property
     def listed_files(self) -> list[str] | None:
-        """The files of the workspace, if they have been listed since the request was made."""
+        """Return the files of the workspace, if they have been listed since the request was made."""
         return self.earlier_findings.paths
 
     def is_new_proposal(self, calls: Sequence[PlannedCall]) -> bool:
-        """Whether `calls` differ from what the first editing step of every turn proposed."""
+        """Return whether `calls` differ from what the first editing step of every turn proposed."""
         steps = ([_edit_keys(step.calls) for step in turn.steps] for turn in self.thread)
         return _edit_keys(calls) not in [next(filter(None, edits), set()) for edits in steps]
 

@@ -57,7 +57,7 @@ class DemoCompletion:
         self._finish_reason = "tool_calls" if reply.calls else "stop"
 
     def to_json(self) -> dict[str, Any]:
-        """The response as one object."""
+        """Return the response as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text or None, "refusal": None}
         if self._calls:
             message["tool_calls"] = [_call(*call) for call in self._calls]
@@ -65,7 +65,7 @@ class DemoCompletion:
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def to_chunks(self) -> Iterator[dict[str, Any]]:
-        """The response as a stream, about a token each; usage comes last, if it was asked for."""
+        """Yield the response as a stream, about a token each; usage comes last, if it was asked for."""
         yield self._chunk({"role": "assistant", "content": ""})
         for piece in _PIECES.findall(self._text):
             yield self._chunk({"content": piece})

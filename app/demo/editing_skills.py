@@ -55,7 +55,7 @@ class FixStyle:
 
 
 def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
-    """The bug in `sources` (path to text), or None if it isn't there, or no longer."""
+    """Return the bug in `sources` (text by path); None if it is not there."""
     found = next(((path, match) for path, text in sources.items() if (match := _CONSTANT.search(text))), None)
     if found is None:
         return None
@@ -99,7 +99,7 @@ def _follow(words: str, style: FixStyle, bug: TideBug) -> FixStyle:
 
 
 def apply_fix(sources: Mapping[str, str], bug: TideBug, style: FixStyle) -> dict[str, str]:
-    """The files that the fix changes, with their new text."""
+    """Return the files that the fix changes, with their new text."""
     after = {bug.moon: _mended_moon(sources[bug.moon], bug, style)}
     if bug.tides:
         after[bug.tides] = _mended_tides(sources[bug.tides], bug, style)
@@ -148,7 +148,7 @@ def _is_test(path: str) -> bool:
 
 
 def make_question_instead_of_fix(task: DemoTask) -> DemoReply:
-    """A question instead of one more proposal."""
+    """Return a question to the user instead of one more proposal."""
     told = _cited(task, "Before I propose the next thing, I ask.").rstrip()
     return DemoReply(told, [PlannedCall("ask_user", {"question": WORDING["another_way"]})])
 
@@ -172,7 +172,7 @@ def _edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCa
 
 
 def edits_between(before: str, after: str) -> list[dict[str, str]]:
-    """The edits of an `edit_file` call that turn `before` into `after`.
+    """Return the edits of an `edit_file` call that turn `before` into `after`.
 
     They have as much context as it takes for each `old` to occur just once in `before`.
     """
@@ -277,7 +277,7 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
 
 
 def make_decision_report(agents: DemoAgents | None) -> DemoReply:
-    """Return what the other agents are told of the user's decisions."""
+    """Return a reply with the user's decisions as the other agents get them."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
         return DemoReply(words["elsewhere"])

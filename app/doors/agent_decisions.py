@@ -42,7 +42,7 @@ class DecisionStatus:
 
     @property
     def is_decided(self) -> bool:
-        """Whether its author can go on: nothing of it is pending, or the user has given feedback.
+        """Return whether the agent can continue: nothing is pending, or the user has given feedback.
 
         Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
         """
@@ -50,7 +50,7 @@ class DecisionStatus:
 
     @property
     def is_plain_denial(self) -> bool:
-        """Whether it was denied without feedback that is still to be reported: then the user speaks next."""
+        """Return whether it was denied without unreported feedback: the agent waits for the user."""
         return self.state == "denied" and not self.has_feedback
 
 

@@ -415,7 +415,7 @@ _LINE = re.compile(r"/([^\W\d_][\w:-]*)(?:\s+(.*))?$", re.DOTALL)
 
 
 def parse_slash_command(text: str) -> tuple[str, str] | None:
-    """Name, in lower case, and argument; None if the text, without space around it, calls nothing."""
+    """Return the name, in lower case, and the argument of a slash command; None for any other text."""
     found = _LINE.match(text)
     return None if found is None else (found[1].lower(), (found[2] or "").strip())
 
@@ -427,7 +427,7 @@ ACTIONS: tuple[Action, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CH
 
 
 def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
-    """The bindings of these scopes, each with its registry id so that a keymap can move it.
+    """Return the bindings of these scopes, each with its registry id so that a keymap can move it.
 
     Args:
         delegate: The action of a widget that hands each of them on, by the name of its handler.
@@ -449,5 +449,5 @@ def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
 
 
 def actions_in_scope(*scopes: Scope) -> Iterable[Action]:
-    """The actions of these scopes, in registry order."""
+    """Yield the actions of these scopes, in registry order."""
     return (action for action in ACTIONS if action.scope in scopes)

@@ -106,7 +106,7 @@ _MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", 
 
 
 def key_name(key: str) -> str:
-    """A key as people know it: `ctrl+p` is Ctrl+P, `question_mark` is ?."""
+    """Return the name of a key for people: `Ctrl+P` for `ctrl+p`, `?` for `question_mark`."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     shown = _NAMES.get(name) or (name if len(name) == 1 else _character(name)) or name.capitalize()
     if modifiers and len(shown) == 1:
@@ -115,7 +115,7 @@ def key_name(key: str) -> str:
 
 
 def config_spelling(key: str) -> str:
-    """A key as the configuration takes it, a sign as it is printed on the keyboard: `ctrl+p`, `)`."""
+    """Return a key as the configuration spells it: `ctrl+p`, and `)` for a sign on the keyboard."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     sign = None if len(name) == 1 or name in _NAMES else _character(name)
     return "+".join([*modifiers, sign if sign and sign.isprintable() else name])

@@ -118,7 +118,7 @@ class McpServer:
 
     @property
     def startup_wait_label(self) -> str:
-        """Return what is awaited during the start, with the longest time: `docs (up to 60 s)`."""
+        """Return the name and the longest time of its start: `docs (up to 60 s)`."""
         return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
@@ -160,7 +160,7 @@ class McpServer:
         return None
 
     async def write_access(self) -> WriteAccess:
-        """The places where the server can write."""
+        """Return the places where the server can write."""
         return await find_write_access(self.definition, self._sandbox())
 
     def start_in_background(self) -> None:

@@ -207,7 +207,7 @@ class McpServers(ToolSource):
 
     @property
     def servers(self) -> list[McpServer]:
-        """Every server, in the order in which they are known."""
+        """Return all servers in the order of their definitions."""
         return list(self._servers.values())
 
     async def wait_for_change(self) -> None:

@@ -56,7 +56,7 @@ class TokenStore:
         self._lock = threading.Lock()
 
     def get(self, url: str) -> OAuthToken | None:
-        """The token for an address; None if there is none, or none that can be read."""
+        """Return the token for an address; None if there is none that can be read."""
         try:
             return OAuthToken.model_validate(self._read()[url])
         except (KeyError, ValidationError):

@@ -21,7 +21,7 @@ class FileOrLink:
 
     @property
     def is_link(self) -> bool:
-        """Whether this is a symbolic link."""
+        """Return whether this is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
 
@@ -62,7 +62,7 @@ class CapturedChanges:
 
     @property
     def size(self) -> int:
-        """Bytes of all touched paths together."""
+        """Return the size of all touched paths together, in bytes."""
         return sum(each.size for each in self.touched)
 
 

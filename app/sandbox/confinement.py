@@ -40,12 +40,12 @@ class ProbeResult:
 
     @property
     def is_confined(self) -> bool:
-        """Whether a command is kept from writing outside the workspace, apart from some places."""
+        """Return whether a command is kept from writing outside the workspace, apart from some places."""
         return self.mode is SandboxMode.OVERLAY or self.landlock > 0
 
     @property
     def can_block_abstract_sockets(self) -> bool:
-        """Whether it is kept from sockets without a path, on which for instance an X11 display listens."""
+        """Return whether a command can be kept from abstract sockets, such as that of an X11 display."""
         return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filters_syscalls)
 
 
@@ -114,13 +114,13 @@ def landlock_version() -> int:
 
 
 def can_block_abstract_sockets() -> bool:
-    """Whether the kernel can block connections to abstract sockets of other processes."""
+    """Return whether the kernel can block connections to abstract sockets of other processes."""
     return landlock_version() >= _SCOPED
 
 
 @cache
 def can_filter_syscalls() -> bool:
-    """Whether seccomp with user notification works; tried in another process."""
+    """Return whether seccomp with user notification works; tried in another process."""
     if sys.platform != "linux":
         return False
     trial = [sys.executable, "-I", "-S", str(Path(__file__).with_name("syscall_filter.py"))]

@@ -106,7 +106,7 @@ class FileLease:
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether no other program has tried to open the file; always true where there are no leases."""
+        """Return whether no other program has tried to open the file; always true where there are no leases."""
         return self._kind == fcntl.F_UNLCK or fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) == self._kind
 
     def close(self) -> None:
@@ -167,7 +167,7 @@ def set_mode(path: Path, mode: int) -> None:
 
 
 def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
-    """Whether two files, links or missing paths are the same; times are not compared."""
+    """Return whether two files, links or missing paths are the same; times are not compared."""
     kinds = _kind(path), _kind(other)
     if kinds[0] != kinds[1]:
         return False

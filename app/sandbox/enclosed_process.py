@@ -206,7 +206,7 @@ class PersistentProcess:
 
     @property
     def pid(self) -> int:
-        """Id of the process that signoff started, the ancestor of all others of the program."""
+        """Return the id of the process that signoff started, the ancestor of all others of the program."""
         return self._process.pid
 
     async def remount_layer(self) -> None:

@@ -131,7 +131,7 @@ def add_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Whether a variable holds a key, a password or a token, by its name or by its value."""
+    """Return whether a variable holds a key, a password or a token, by its name or by its value."""
     if name in _NO_SECRETS:
         return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

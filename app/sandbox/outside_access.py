@@ -74,7 +74,7 @@ def find_hidden_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
 
 
 def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -> list[Path]:
-    """The resolved paths of the sockets that the user opens to commands, as far as they exist."""
+    """Return the resolved paths of the existing sockets that the user opens to commands."""
     found: list[Path] = []
     for name in opened:
         if service := SOCKET_SERVICES.get(name):
@@ -87,7 +87,7 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
 
 
 def variables_of_services(services: Iterable[str]) -> frozenset[str]:
-    """The variables that commands get with these opened services."""
+    """Return the variables that commands get with these opened services."""
     return frozenset(
         variable for name in services if name in SOCKET_SERVICES for variable in SOCKET_SERVICES[name].variables
     )
@@ -228,7 +228,7 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
 
 
 def is_below(path: Path, folders: Iterable[Path]) -> bool:
-    """Whether a path is one of the folders, or lies in one of them."""
+    """Return whether a path is one of the folders, or lies in one of them."""
     return any(path.is_relative_to(each) for each in folders)
 
 

@@ -105,7 +105,7 @@ class GitIgnoreRules:
         self._fixed = False
 
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
-        """Whether a rule ignores an entry of a folder that is not ignored itself."""
+        """Return whether a rule ignores an entry of a folder that is not ignored itself."""
         folder, _, name = path.rpartition("/")
         return is_ignored(self._rules_in(folder), path, name, is_folder)
 
@@ -145,7 +145,7 @@ class GitIgnoreRules:
         self._tracked = sorted(tracked)
 
     def is_tracked(self, path: str) -> bool:
-        """Whether git tracks the path, or anything below it."""
+        """Return whether git tracks the path, or anything below it."""
         return has_path_at_or_below(self._tracked, path)
 
     @cached_property
@@ -195,7 +195,7 @@ SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 def is_bytecode(path: str, *, is_folder: bool) -> bool:
-    """Whether a path is Python bytecode, which would run in place of the source that was reviewed."""
+    """Return whether a path is Python bytecode, which would run in place of the source that was reviewed."""
     return _BYTECODE_FOLDER in path.split("/") or (not is_folder and path.endswith((".pyc", ".pyo")))
 
 
@@ -212,7 +212,7 @@ class PathPolicy:
         self._pending = sorted(pending)
 
     def is_ignored(self, path: str, *, is_folder: bool) -> bool:
-        """Whether git's rules ignore an entry of a folder that is not ignored itself.
+        """Return whether git's rules ignore an entry of a folder that is not ignored itself.
 
         The companion files of an ignored database are ignored with it. Ignore files are never ignored: they would
         hide later changes.
@@ -230,15 +230,15 @@ class PathPolicy:
         self._git.restore(rules, known)
 
     def is_tracked_or_pending(self, path: str) -> bool:
-        """Whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""
+        """Return whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""
         return has_path_at_or_below(self._pending, path) or self._git.is_tracked(path)
 
     def is_untracked_bytecode(self, path: str, *, is_folder: bool) -> bool:
-        """Whether the path is bytecode that git does not track, which is dropped after a command."""
+        """Return whether the path is bytecode that git does not track, which is dropped after a command."""
         return is_bytecode(path, is_folder=is_folder) and not self.is_tracked_or_pending(path)
 
     def is_forbidden(self, path: str) -> bool:
-        """Whether the path belongs to signoff."""
+        """Return whether the path belongs to signoff's own state."""
         return self._workspace.is_forbidden(path)
 
     def refusal_reason(self, path: str, *, in_ignored: bool) -> str:
@@ -257,7 +257,7 @@ class PathPolicy:
         return ""
 
     def is_cache(self, path: str) -> bool:
-        """Whether a folder is the cache of a tool that git neither tracks nor ignores."""
+        """Return whether a folder is the cache of a tool that git neither tracks nor ignores."""
         return (
             path.rpartition("/")[2] in _CACHES
             and not self.is_ignored(path, is_folder=True)
@@ -282,12 +282,12 @@ class PathStat:
 
     @property
     def is_folder(self) -> bool:
-        """Whether this is a folder, of which only the mode is compared."""
+        """Return whether this is a folder, of which only the mode is compared."""
         return stat.S_ISDIR(self.mode)
 
     @property
     def is_leaf(self) -> bool:
-        """Whether this is a file or a link."""
+        """Return whether this is a file or a link."""
         return stat.S_ISREG(self.mode) or stat.S_ISLNK(self.mode)
 
 

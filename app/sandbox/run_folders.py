@@ -98,7 +98,7 @@ class KeptFileVersions:
         return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self.folder))
 
     def list_folders(self) -> list[tuple[float, int, Path]]:
-        """The time (Unix), size in bytes and path of each folder; the newest first."""
+        """Return time (Unix), size in bytes and path of each folder, the newest first."""
         found = []
         with suppress(OSError):
             for each in self.folder.iterdir():
@@ -123,7 +123,7 @@ class KeptFileVersions:
 
 
 def kept_file_versions(root: Path, folder: Path) -> KeptFileVersions:
-    """The kept versions of a workspace, in a folder for those of all workspaces."""
+    """Return the kept versions of a workspace; `folder` holds those of all workspaces."""
     return KeptFileVersions(folder / hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 

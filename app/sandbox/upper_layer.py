@@ -234,7 +234,7 @@ def _mode(path: Path) -> int:
 
 
 def is_whiteout(path: Path) -> bool:
-    """Whether a path of the layer marks a removed file."""
+    """Return whether a path of the layer marks a removed file."""
     try:
         return _has_no_device(path.lstat())
     except (FileNotFoundError, NotADirectoryError):
@@ -246,7 +246,7 @@ def _has_no_device(facts: os.stat_result) -> bool:
 
 
 def is_opaque(path: Path) -> bool:
-    """Whether a folder of the layer replaces the lower one instead of being merged with it."""
+    """Return whether a folder of the layer replaces the lower one instead of being merged with it."""
     try:
         return os.getxattr(path, _OPAQUE) == b"y"
     except OSError:

@@ -92,12 +92,12 @@ class WorkspaceBackup:
 
     @property
     def marker_file(self) -> Path:
-        """A file that exists while the workspace's files may differ from their copies."""
+        """Return a file that exists while the workspace's files may differ from their copies."""
         return self.store / _MARK
 
     @contextmanager
     def locked(self, *, wait: bool = True) -> Iterator[None]:
-        """Hold the lock; `wait` waits two seconds for another holder. Raises WorkspaceInUse."""
+        """Hold the lock; with `wait`, wait up to two seconds for it. Raises WorkspaceInUse."""
         self.store.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.lock = os.open(self.store / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

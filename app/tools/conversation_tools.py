@@ -125,5 +125,5 @@ class AskUser(Tool):
     )
 
     async def run(self, arguments: AskUserArguments, context: ToolContext) -> ToolOutput:
-        """Never reached: a question has no result but the user's answer."""
+        """Raise an error: a question is never run as a tool."""
         raise ToolError("A question is answered by the user.")

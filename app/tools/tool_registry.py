@@ -91,7 +91,7 @@ class ToolSet:
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """OpenAI's tool list: the same bytes in every request, so that the server's prefix cache holds."""
+        """Return OpenAI's tool list: the same bytes in every request, for the server's prefix cache."""
         return [*self._standing_schemas, *self._listed]
 
     @cached_property
@@ -146,11 +146,11 @@ class ToolSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools' names, in order."""
+        """Return the tools' names, in order."""
         return tuple(self._tools)
 
     def get_tool(self, name: str) -> Tool | None:
-        """The tool of this name, or None."""
+        """Return the tool of this name, or None."""
         return self._tools.get(name)
 
     def parse_arguments(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
@@ -168,7 +168,7 @@ class ToolSet:
 
 
 def make_tool_schema(tool: Tool) -> dict[str, Any]:
-    """A tool as OpenAI's list has it."""
+    """Return a tool's entry in OpenAI's tool list."""
     parameters = json_schema(tool.Arguments) if tool.parameters is None else dict(tool.parameters)
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}

@@ -118,21 +118,21 @@ class SignoffApp(TerminalApp):
 
     @property
     def settings(self) -> "Settings":
-        """The settings in force."""
+        """Return the settings in force."""
         return self.controllers.preferences.settings
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """The user's own keys, by action id, as soon as they are known."""
+        """Return the user's own keys by action id; empty until the settings are loaded."""
         return self.settings.keys if self.current.ready.is_set() else {}
 
     @property
     def current_session(self) -> "Session | None":
-        """The open session, if there is one."""
+        """Return the open session, if there is one."""
         return self.current.current
 
     def require_session(self) -> "Session":
-        """The open session; raises NotConnected."""
+        """Return the open session; raises NotConnected."""
         return self.current.require_session()
 
     async def wait_until_open(self) -> None:
@@ -142,7 +142,7 @@ class SignoffApp(TerminalApp):
     # Start and end
 
     def get_default_screen(self) -> Screen[Any]:
-        """The workbench."""
+        """Return the workbench."""
         return self.workbench
 
     @on(Workbench.Ready)
@@ -282,16 +282,16 @@ class SignoffApp(TerminalApp):
 
     @on(Composer.Submitted)
     def send_message(self, event: Composer.Submitted) -> None:
-        """A message to the model; it goes back into the composer if it cannot be kept."""
+        """Send a message to the model, or put it back into the composer if it cannot be sent."""
         self.run_background(partial(self._chat.send_message, event.text, mentions=event.mentions))
 
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
-        """A slash command."""
+        """Run a slash command."""
         self.run_background(partial(self._run, event.name, event.argument), group="command")
 
     def action_command(self, name: str) -> None:
-        """A command by key or from the palette."""
+        """Run a command, called by key or from the palette."""
         self.run_background(partial(self._run, name), group="command")
 
     async def _run(self, name: str, argument: str = "") -> None:
@@ -342,7 +342,7 @@ class SignoffApp(TerminalApp):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A dialog in front has the keys to itself; only quitting always works."""
+        """Return whether a key works now: while a dialog is open, only quitting does."""
         if action in _WORKBENCH_ACTIONS:
             return self.screen is self.workbench
         return True

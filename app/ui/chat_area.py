@@ -74,7 +74,7 @@ class ChatHandlers(Protocol):
     """Receives the messages of the chat."""
 
     async def answer_question(self, text: str, call_id: str, mentions: Sequence[Mention]) -> None:
-        """The answer to the model's question."""
+        """Answer the model's question."""
         ...
 
     async def open_proposal(self, proposal_id: str) -> None:
@@ -119,7 +119,7 @@ class ChatArea(Column):
 
     @on(ChatPane.QuestionAnswered)
     def answer_question(self, event: ChatPane.QuestionAnswered) -> None:
-        """The answer to the model's question."""
+        """Answer the model's question."""
         self._app_context.run(partial(self._acts.answer_question, event.text, event.call, event.mentions))
 
     @on(Transcript.ProposalOpened)

@@ -50,7 +50,7 @@ class ChatHost(Protocol):
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """The user's own keys, by action id."""
+        """Return the user's own keys, by action id."""
         ...
 
     async def show_proposals(self) -> None:
@@ -150,7 +150,7 @@ class ChatController:
     async def send_message(
         self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
     ) -> None:
-        """A message to the model; it goes back into the composer if it cannot be kept.
+        """Send a message to the model, or put it back into the composer if it cannot be sent.
 
         Args:
             text: what the model gets.
@@ -179,7 +179,7 @@ class ChatController:
         return True
 
     async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]" = ()) -> None:
-        """The answer to the model's question; it goes back into the composer if an image cannot be sent with it."""
+        """Answer the model's question; an image that cannot be sent puts the text back into the composer."""
         await self.session.wait_until_open()
         try:
             images = await self.load_images(mentions)
@@ -193,7 +193,7 @@ class ChatController:
     async def load_images(
         self, mentions: "Sequence[Mention]", consequence: str = "Nothing was sent"
     ) -> "tuple[Image, ...]":
-        """The images among the files that were named.
+        """Return the images among the files that were named.
 
         Args:
             mentions: those files.

@@ -38,7 +38,7 @@ _COLOURS = (
 
 
 def render_report_html(report: ReviewReport) -> str:
-    """The page."""
+    """Return the page."""
     title, styles = f"{report.proposal.id}: {report.proposal.summary}", _styles()
     facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in report.header)
     decisions = "".join(_decision(report, number) for number in range(len(report.decisions)))

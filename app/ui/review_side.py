@@ -80,11 +80,11 @@ class ReviewSide(Column):
         self._decisions.after_decision.stay_in_review()
 
     def on_key(self) -> None:
-        """The user goes on here."""
+        """Keep the focus in the review: the user types here."""
         self.keep_user_focus()
 
     def on_mouse_down(self) -> None:
-        """The user goes on here."""
+        """Keep the focus in the review: the user clicks here."""
         self.keep_user_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
@@ -153,7 +153,7 @@ class ReviewSide(Column):
 
     @on(review_messages.ConfirmationAnswered)
     def answer_confirmation(self, event: review_messages.ConfirmationAnswered) -> None:
-        """The answer to a tool that asked."""
+        """Pass on the user's answer to a permission request."""
         self._decisions.answer_confirmation(event)
 
     @on(review_messages.ChecksWanted)
@@ -190,7 +190,7 @@ class ReviewSide(Column):
 
     @on(review_messages.LinkWanted)
     def open_link(self, event: review_messages.LinkWanted) -> None:
-        """A link in an answer was clicked."""
+        """Open a link of an answer that the user clicked."""
         open_link(self.app, event.href, self._asking.tell)
 
     @on(review_messages.NotesChanged)

@@ -103,7 +103,7 @@ class ReviewLoader:
         self._making = asyncio.Lock()
 
     def allow_loading(self) -> None:
-        """The settings and the store are there: from now on the review can be made."""
+        """Allow loading: settings and store are open now."""
         self._may_begin.set()
 
     async def preload_modules(self) -> None:
@@ -179,7 +179,7 @@ class OpenedWorkspace(NamedTuple):
     """The endpoint is the demo model."""
 
     def last_turns(self) -> "Sequence[Event]":
-        """The end of the session to go on with; raises StorageError."""
+        """Return the last events of the session to continue. Raises StorageError."""
         return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
 
     def proposals(self) -> "list[Proposal]":
@@ -375,7 +375,7 @@ def import_chat_side() -> None:
 
 
 def read_session_end(opened: OpenedWorkspace) -> "Sequence[Event]":
-    """The end of the session: to read the whole log takes longer."""
+    """Return the last events of the session, faster than by reading the whole log."""
     end = opened.last_turns()
     if end:
         from widgets.chat.markdown.markdown_document import preload_parsers

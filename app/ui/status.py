@@ -104,7 +104,7 @@ def changes_status(update: Update) -> bool:
 
 
 def starts_turn(update: Update) -> bool:
-    """Whether the model goes on."""
+    """Return whether an update means that the model starts to work."""
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 

@@ -80,7 +80,7 @@ class PaneSplit(Row):
 
     @property
     def review_width(self) -> int:
-        """Cells that the review has beside the chat and the line between them."""
+        """Return the width of the review in cells."""
         rest = self.size.width - 1
         return rest - rest * (100 - self._share) // 100
 
@@ -101,7 +101,7 @@ class PaneSplit(Row):
     # By name, since the line is imported with the review.
 
     def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
-        """The line is dragged."""
+        """Resize the panes to the dragged line."""
         if event.splitter.id == "parting":
             self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
 
@@ -208,11 +208,11 @@ class Workbench(Screen[None]):
         return super().set_interval(interval, callback, name=name, repeat=repeat, pause=pause)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The background, of which next to nothing is seen."""
+        """Return the rows of the background."""
         return background_strips(self, crop)
 
     def on_mount(self) -> None:
-        """The composer is where everything begins."""
+        """Focus the composer."""
         self.set_focus(self.composer.editor)
         self.post_message(self.Ready())
 
@@ -292,29 +292,29 @@ class Workbench(Screen[None]):
 
     @property
     def chat(self) -> "ChatPane":
-        """The chat, once it is there."""
+        """Return the chat, once it is there."""
         assert self._chat_side is not None
         return self._chat_side.pane
 
     @property
     def review(self) -> "Review":
-        """The review, once it is there."""
+        """Return the review, once it is there."""
         assert self._review_side is not None
         return self._review_side.review
 
     @property
     def awaits_review(self) -> bool:
-        """Whether something waits for the user in the review."""
+        """Return whether something waits for the user in the review."""
         return bool(self.waiting) or self.needs_permission
 
     @property
     def is_in_review(self) -> bool:
-        """Whether keys go to the review."""
+        """Return whether keys go to the review."""
         return self._review_side is not None and self.review.has_review_focus
 
     @property
     def is_in_composer(self) -> bool:
-        """Whether keys go to the composer."""
+        """Return whether keys go to the composer."""
         return self.focused is self.composer.editor
 
     def call_when_review_mounted(self, callback: "Callable[[Review], None]") -> None:
@@ -443,7 +443,7 @@ class Workbench(Screen[None]):
         self._make_room()
 
     def action_next_pane(self, step: int) -> None:
-        """Tab: on to the next widget, or to the next pane where only one is shown."""
+        """Focus the next widget, or the next pane where only one is shown."""
         if self.has_class("-narrow"):
             self.show_pane(PANES[(PANES.index(self.shown) + step) % len(PANES)])
         elif step > 0:
@@ -454,11 +454,11 @@ class Workbench(Screen[None]):
     # By name, since what they are imported from comes after the first picture.
 
     def on_full_screen(self, event: "review_messages.FullScreen") -> None:
-        """The review takes the whole screen, or gives it back."""
+        """Show the review on the whole screen, or beside the chat again."""
         self.set_full_screen(event.on)
 
     def on_room_wanted(self, event: "review_messages.RoomWanted") -> None:
-        """The review wants more of the width, or less."""
+        """Make the review wider or narrower."""
         self.sides.grow_review(event.steps)
 
     def on_chat_pane_turn_finished(self) -> None:
@@ -474,5 +474,5 @@ class Workbench(Screen[None]):
 
     @on(PaneTabs.Chosen)
     def follow_tab(self, event: PaneTabs.Chosen) -> None:
-        """A click on a tab."""
+        """Show the pane of the clicked tab."""
         self.show_pane(event.pane)

@@ -76,11 +76,11 @@ class StatusLine(Widget):
 
     @property
     def is_ticking(self) -> bool:
-        """Whether a timer runs."""
+        """Return whether a timer runs."""
         return self._timer is not None
 
     def show_phase(self, phase: Phase, detail: str = "", until: float = 0.0) -> None:
-        """The session does something else now; `until` as in `PhaseChanged`."""
+        """Show the current phase of the session; `until` as in `PhaseChanged`."""
         now = self._clock()
         if self._phase not in _MOVING and phase in _MOVING:
             self._turn_since = now
@@ -115,7 +115,7 @@ class StatusLine(Widget):
         self.refresh()
 
     def show_following(self, following: bool, unseen_entries: int) -> None:
-        """Whether the transcript follows its end, and how much came since it stopped."""
+        """Show whether the transcript follows its end, and how many entries came since it stopped."""
         self._unseen = None if following else unseen_entries
         self.refresh()
 
@@ -192,7 +192,7 @@ class StatusLine(Widget):
         return Content("   ").join(parts)
 
     def on_click(self, event: events.Click) -> None:
-        """Interrupt, or go to the newest."""
+        """Interrupt the turn, or scroll to the newest entry."""
         offset = event.get_content_offset(self)
         if offset is None or event.button != MAIN_BUTTON:
             return
@@ -260,7 +260,7 @@ class TodoBar(Widget):
         return min(self._most_rows, 1 + len(self._todos)) if self.unfolded else 1
 
     def render(self) -> Content:
-        """The state of the list, and its items where it is unfolded."""
+        """Return the progress of the list, and its items if it is unfolded."""
         width, now = self.content_size.width, current_or_next_todo(self._todos)
         head = Content.assemble(
             ("▾ " if self.unfolded else "▸ ", "$foreground 60%"),
@@ -328,7 +328,7 @@ class QuestionBar(ClickTargets):
 
     @property
     def question(self) -> QuestionEntry | None:
-        """The open question."""
+        """Return the open question."""
         return self._question
 
     def show_question(self, question: QuestionEntry | None) -> None:
@@ -383,7 +383,7 @@ class QuestionBar(ClickTargets):
         return min(first, chosen[0]) if chosen else 0
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The rows of all options, as far as there is room for them."""
+        """Return the rows of all options, as far as there is room for them."""
         return min(self._most_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:

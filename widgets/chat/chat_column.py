@@ -55,7 +55,7 @@ class ChatColumn(Column):
         self._share_height()
 
     def on_resize(self) -> None:
-        """The composer may take a third of the height, and so may the options of a question."""
+        """Limit the composer, and the options of a question, to a third of the height."""
         self._share_height()
 
     def _share_height(self) -> None:
@@ -66,7 +66,7 @@ class ChatColumn(Column):
             self._pane.todo_bar.set_max_height(third)
 
     def on_click(self) -> None:
-        """A click into the chat brings the keyboard here; the composer keeps it if it has it."""
+        """Focus the chat, unless the composer has the focus."""
         if not self.has_focus_within:
             self.screen.set_focus(self.composer.editor)
 
@@ -78,7 +78,7 @@ class ChatColumn(Column):
 
     @on(Composer.DraftChanged)
     def note_typing(self) -> None:
-        """The message goes on to the app."""
+        """Report typing to the chat."""
         if self._bar is not None:
             self._bar.handle_text_change()
         if self._pane is not None:

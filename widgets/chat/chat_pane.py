@@ -104,7 +104,7 @@ class RefreshTimer:
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def should_yield_to_keys(self, *, is_handling_key: bool) -> bool:
-        """Whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_input`: a key is being dealt with."""
+        """Return whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_input`: a key is being dealt with."""
         now = self._clock()
         typing = is_handling_key or now - self._typed < KEY_FIRST_SECONDS
         return typing and now - self._taken < _LONGEST_PAUSE
@@ -186,7 +186,7 @@ class ChatPane(Column):
 
     @property
     def is_flushing(self) -> bool:
-        """Whether there is more to show, in a moment."""
+        """Return whether there is more to show, in a moment."""
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
@@ -392,7 +392,7 @@ class ChatPane(Column):
 
     @on(QuestionBar.OptionPicked)
     def answer_with_option(self, event: QuestionBar.OptionPicked) -> None:
-        """An option is an answer."""
+        """Send the clicked option as the answer."""
         event.stop()
         if (question := self.question_bar.question) is not None:
             self.transcript.follow_end()

@@ -96,11 +96,11 @@ class Composer(Column):
         """Where in it they are."""
 
         def to_stored(self) -> str:
-            """The draft as a string that `Composer.restore_draft` takes."""
+            """Return the draft as a string that `Composer.restore_draft` takes."""
             return ComposerDraft(self.text, self.folds).dump()
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest draft counts."""
+            """Return whether it replaces a queued message: only the newest draft counts."""
             return isinstance(message, Composer.DraftChanged)
 
     @dataclass
@@ -178,7 +178,7 @@ class Composer(Column):
 
     @draft.setter
     def draft(self, text: str) -> None:
-        """The composer's text with pastes written out; setting it folds them again."""
+        """Return the text of the composer with pastes written out; setting it folds them again."""
         self._set_text(text)
 
     @property
@@ -193,7 +193,7 @@ class Composer(Column):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written."""
+        """Return whether nothing was written."""
         return not self.editor.text
 
     def set_placeholder(self, text: str) -> None:

@@ -43,7 +43,7 @@ class DroppedImages:
         return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
 
     def find_mentions(self, text: str) -> tuple[Mention, ...]:
-        """The files that a text names."""
+        """Return the files that a text names."""
         return find_mentions(text, frozenset(self._paths))
 
 
@@ -63,7 +63,7 @@ _KEPT = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
 def is_folded_paste(text: str) -> bool:
-    """Whether a paste is folded: more than 12 lines or 2,000 characters."""
+    """Return whether a paste is folded: more than 12 lines or 2,000 characters."""
     return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
 
 
@@ -133,7 +133,7 @@ class FoldedPastes:
         self._remembered = [*others, text]
 
     def unfold(self, shown: str) -> ComposerDraft:
-        """The text with every marker replaced, and where the markers were."""
+        """Return the text with every marker replaced, and the positions of the replaced parts."""
         if self._pattern is None:
             return ComposerDraft(shown)
         parts: list[str] = []
@@ -249,7 +249,7 @@ class ComposerField(TextArea):
 
     @property
     def draft(self) -> ComposerDraft:
-        """The text with every folded paste written out, and where they are."""
+        """Return the text with every folded paste written out, and the positions of these."""
         return self.pastes.unfold(self.text)
 
     def show_draft(self, draft: ComposerDraft) -> None:
@@ -258,7 +258,7 @@ class ComposerField(TextArea):
         self.move_cursor(self.document.end)
 
     def get_line(self, line_index: int) -> Text:
-        """A line with its paste markers coloured."""
+        """Return a line with its paste markers coloured."""
         line = super().get_line(line_index)
         for start, end in self.pastes.marker_columns(line.plain):
             line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
@@ -321,33 +321,33 @@ class ComposerField(TextArea):
             self.paste(self.app.clipboard)
 
     def action_cursor_up(self, select: bool = False) -> None:
-        """Up, unless a list or the history takes it."""
+        """Move the cursor up, unless a list or the history uses the key."""
         if select or not self._steer("up"):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """Down, unless a list or the history takes it."""
+        """Move the cursor down, unless a list or the history uses the key."""
         if select or not self._steer("down"):
             super().action_cursor_down(select)
 
     def action_cursor_page_up(self) -> None:
-        """A page up, in the transcript if the text has only one page."""
+        """Move a page up, in the transcript if the text has only one page."""
         if not self._steer("page_up"):
             super().action_cursor_page_up()
 
     def action_cursor_page_down(self) -> None:
-        """A page down, in the transcript if the text has only one page."""
+        """Move a page down, in the transcript if the text has only one page."""
         if not self._steer("page_down"):
             super().action_cursor_page_down()
 
     @property
     def is_on_first_row(self) -> bool:
-        """Whether the cursor is on the first row as shown."""
+        """Return whether the cursor is on the first row as shown."""
         return self.navigator.is_first_wrapped_line(self.cursor_location)
 
     @property
     def is_on_last_row(self) -> bool:
-        """Whether the cursor is on the last row as shown."""
+        """Return whether the cursor is on the last row as shown."""
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def set_vim(self, on: bool, on_mode: Callable[[str], None]) -> None:

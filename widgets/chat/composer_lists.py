@@ -55,12 +55,12 @@ class CompletionPopup(Widget):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is on screen."""
+        """Return whether it is on screen."""
         return bool(self.display)
 
     @property
     def highlighted_choice(self) -> Suggestion | None:
-        """The highlighted choice."""
+        """Return the highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
     def show_choices(
@@ -93,11 +93,11 @@ class CompletionPopup(Widget):
         return max(0, min(self._index - _ROWS // 2, len(self._choices) - _ROWS))
 
     def get_content_height(self, *_: object) -> int:
-        """Rows: the choices on view, and the title."""
+        """Return the number of rows: the visible choices and the title."""
         return min(_ROWS, len(self._choices)) + bool(self._title)
 
     def render(self) -> Content:
-        """The choices around the highlighted one."""
+        """Return the choices around the highlighted one."""
         width = max(10, self.content_size.width)
         rows: list[Content] = []
         first = self._first
@@ -156,11 +156,11 @@ class QueuedMessages(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A row for each message, up to a few."""
+        """Return a row for each message, up to a few."""
         return min(_MOST_ROWS, len(self._texts))
 
     def render(self) -> Content:
-        """The oldest messages, and how to take them back."""
+        """Return the oldest messages, and how to take them back."""
         width = self.content_size.width
         hint = Content.assemble((_HINT[0], "$text-accent bold"), (_HINT[1], "$foreground 60%"))
         shown = self._texts if len(self._texts) <= _MOST_ROWS else self._texts[: _MOST_ROWS - 1]

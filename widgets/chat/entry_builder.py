@@ -110,16 +110,16 @@ class EntryBuilder:
 
     @property
     def open_question(self) -> QuestionEntry | None:
-        """The latest question that has no answer yet."""
+        """Return the latest question that has no answer yet."""
         return next((entry for entry in reversed(self._questions.values()) if entry.answer is None), None)
 
     def changes_of_log(self, events: Iterable[Event]) -> Iterator[EntryChange]:
-        """The changes of a whole log."""
+        """Yield the changes of a whole log."""
         for event in events:
             yield from self.changes_of_event(event)
 
     def changes_of_update(self, update: SessionUpdate) -> list[EntryChange]:
-        """The changes of one update of a running session; text that streams in comes back whole in its entry."""
+        """Return the changes of one update of a session; streamed text comes back whole in its entry."""
         match update:
             case EventRecorded(event):
                 return self.changes_of_event(event)
@@ -145,7 +145,7 @@ class EntryBuilder:
                 return []
 
     def changes_of_event(self, event: Event) -> list[EntryChange]:
-        """The changes of one event."""
+        """Return the changes of one event."""
         self._events += 1
         key = f"e{event.id or -self._events}"
         match event:

@@ -453,7 +453,7 @@ def rank_match(query: str, path: str) -> int:
 
 
 def is_subsequence(query: str, name: str) -> bool:
-    """Whether all characters of the query are in the name, in order."""
+    """Return whether all characters of the query are in the name, in order."""
     position = -1
     for character in query:
         position = name.find(character, position + 1)

@@ -37,13 +37,13 @@ class EntryCursor:
 
     @property
     def slot(self) -> EntrySlot | None:
-        """The slot at the cursor."""
+        """Return the slot at the cursor."""
         here = self.index
         return self._slots.items[here] if here is not None and here < len(self._slots) else None
 
     @property
     def entry(self) -> TranscriptEntry | None:
-        """The entry at the cursor."""
+        """Return the entry at the cursor."""
         return self.slot.entry if self.slot is not None else None
 
     def place_at_row(self, row: int) -> None:
@@ -57,7 +57,7 @@ class EntryCursor:
             self.index -= 1
 
     def find_next_index(self, direction: int) -> int | None:
-        """The nearest index above (-1) or below (1) that is not hidden; None at the end."""
+        """Return the nearest index above (-1) or below (1) that is not hidden; None at the end."""
         if self.index is None:
             return None
         index = self.index + direction
@@ -90,7 +90,7 @@ _WORD = re.compile(r"[\w./:@-]+|\S")
 
 
 def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
-    """The selected text as it was written: without marks, and wrapped rows joined again."""
+    """Return the selected text as it was written: without marks, and wrapped rows joined again."""
     last = layout.slots.total_rows - 1
     start = selection.start.y if selection.start is not None else 0
     end = selection.end.y if selection.end is not None else last
@@ -99,14 +99,14 @@ def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
 
 
 def word_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
-    """The word at a column of a row, marks counted."""
+    """Return the word at a column of a row, marks counted."""
     text = " " * MARK_WIDTH + layout.line(row).text
     word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
     return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
 
 
 def entry_at(layout: TranscriptLayout, row: int) -> Selection:
-    """The whole entry that a row belongs to."""
+    """Return the whole entry that a row belongs to."""
     index = layout.slots.index_at_row(row)
     slot = layout.slots.items[index]
     top = layout.slots.first_row(index) + slot.gap
@@ -181,12 +181,12 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def is_following(self) -> bool:
-        """Whether new text scrolls into view."""
+        """Return whether new text scrolls into view."""
         return self._following
 
     @property
     def entries(self) -> list[TranscriptEntry]:
-        """All entries in order."""
+        """Return all entries in order."""
         return [slot.entry for slot in self._slots.items]
 
     @property
@@ -196,7 +196,7 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def cursor_entry(self) -> TranscriptEntry | None:
-        """The entry that Enter would open."""
+        """Return the entry that Enter would open."""
         return self._cursor.entry
 
     def show_greeting(self, lines: Sequence[Content]) -> None:
@@ -206,7 +206,7 @@ class Transcript(StripView, can_focus=True):
             self.refresh()
 
     def make_empty_layout(self) -> TranscriptLayout:
-        """An empty layout, to be filled and then shown."""
+        """Return an empty layout, to be filled and then shown."""
         return self._layout.empty_copy()
 
     def show_layout(self, layout: TranscriptLayout) -> None:
@@ -351,12 +351,12 @@ class Transcript(StripView, can_focus=True):
         return self._painter_now
 
     def notify_style_update(self) -> None:
-        """The theme has changed: strips and styles are made again, rows stay."""
+        """Rebuild strips and styles after a change of theme; the layout stays."""
         super().notify_style_update()
         self._painter_now = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows of a region of the screen."""
+        """Return the rows of a region of the screen."""
         # Finding the selection walks up to the screen: once for a paint, not for each row.
         self._selection = self.text_selection
         self._drawing = True
@@ -393,14 +393,14 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def allow_select(self) -> bool:
-        """Text can be selected with the mouse."""
+        """Return True: text can be selected with the mouse."""
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it was written."""
+        """Return the selected text as it was written."""
         return (selected_text(self._layout, selection), "\n") if len(self._slots) else None
 
     def on_focus(self) -> None:
@@ -409,7 +409,7 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def on_blur(self) -> None:
-        """The cursor is shown only with the focus."""
+        """Hide the cursor."""
         self.refresh()
 
     def move_cursor(self, index: int) -> None:
@@ -481,7 +481,7 @@ class Transcript(StripView, can_focus=True):
             self.notify("Copied.", timeout=2)
 
     def action_toggle_interventions(self) -> None:
-        """Hide or show what signoff told the model."""
+        """Hide or show signoff's messages to the model."""
         self._slots.toggle_interventions()
         self._settle()
 
@@ -499,7 +499,7 @@ class Transcript(StripView, can_focus=True):
                 self._set_following(True)
 
     def on_click(self, event: events.Click) -> None:
-        """A link opens, a folded line unfolds, a card leads to the review.
+        """Open a link, unfold an entry, or go to the review of a proposal's card.
 
         A double click selects the word, a triple click the entry; after dragging, the selection is left alone.
         """

@@ -81,7 +81,7 @@ class EntrySlot:
         return done
 
     def line(self, offset: int) -> StyledLine:
-        """A row, if it was laid out."""
+        """Return a row, blank where nothing is laid out."""
         lines = self.lines or ()
         return lines[offset] if 0 <= offset < len(lines) else BLANK_LINE
 
@@ -110,26 +110,26 @@ class EntrySlots:
 
     @property
     def total_rows(self) -> int:
-        """Rows of everything, and one empty row below."""
+        """Return the number of rows of all entries, plus an empty one below."""
         self._update()
         return self._tops[-1] + 1 if self.items else 0
 
     def index_of_key(self, key: str) -> int | None:
-        """The position of an entry."""
+        """Return the position of an entry."""
         return self._by_key.get(key)
 
     def first_row(self, index: int) -> int:
-        """The row at which the slot begins, its gap included."""
+        """Return the row at which the slot begins, its gap included."""
         self._update()
         return self._tops[index]
 
     def index_at_row(self, row: int) -> int:
-        """The index of the slot that holds a row; the last one for a row beyond the end."""
+        """Return the index of the slot that holds a row; the last one for a row beyond the end."""
         self._update()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
 
     def relative_position(self, row: int) -> tuple[int, float] | None:
-        """The index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
+        """Return the index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
         if not self.items:
             return None
         index = self.index_at_row(row)
@@ -137,7 +137,7 @@ class EntrySlots:
         return index, (row - self.first_row(index)) / max(1, slot.gap + slot.height)
 
     def row_at_position(self, index: int, fraction: float) -> int:
-        """The row at this `relative_position`."""
+        """Return the row of a `relative_position`."""
         slot = self.items[index]
         return self.first_row(index) + round(fraction * (slot.gap + slot.height))
 
@@ -177,11 +177,11 @@ class EntrySlots:
         self.mark_changed(index)
 
     def mark_changed(self, index: int) -> None:
-        """The height or gap of this slot has changed."""
+        """Record that the height or gap of a slot has changed."""
         self._valid = min(self._valid, index)
 
     def resize(self, old: int, new: int) -> None:
-        """The width has changed: heights are exact only of slots that have been laid out for it."""
+        """Adapt to a new width: only heights of slots laid out for it are exact."""
         for slot in self.items:
             slot.resize(old, new)
             if self.is_hidden(slot.entry):
@@ -189,7 +189,7 @@ class EntrySlots:
         self.mark_changed(0)
 
     def toggle_interventions(self) -> None:
-        """Hide or show what signoff told the model."""
+        """Hide or show signoff's messages to the model."""
         self.hide_interventions = not self.hide_interventions
         for slot in self.items:
             if isinstance(slot.entry, InterventionEntry):
@@ -427,7 +427,7 @@ class TranscriptLayout:
             self.lay_out(index)
 
     def slot_at_row(self, row: int) -> tuple[int, int]:
-        """The index of the slot that holds a row, and which of its rows it is: negative in the gap above it."""
+        """Return the index of the slot that holds a row, and the row in the slot: negative in the gap above it."""
         index = self.slots.index_at_row(row)
         slot = self.slots.items[index]
         if slot.lines is None:

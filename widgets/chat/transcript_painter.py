@@ -76,7 +76,7 @@ _TRANSCRIPT = """{
 
 
 def transcript_css(selector: str) -> str:
-    """The default CSS of the transcript, which `selector` names, and of all roles in it."""
+    """Return the default CSS of the transcript, which `selector` names, and of all roles in it."""
     return f"{selector} {_TRANSCRIPT}{_component_css(selector)}"
 
 
@@ -101,7 +101,7 @@ class TranscriptStyles:
         """The widget's own style, with its background."""
 
     def resolve_style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
-        """The style of a face on the background of `fill`."""
+        """Return the style of a face on the background of `fill`."""
         key = (face, fill, cursor)
         style = self._styles.get(key)
         if style is None:
@@ -165,7 +165,7 @@ class TranscriptPainter:
         cursor: int | None,
         selected: tuple[tuple[int, int], Style] | None,
     ) -> Strip:
-        """A row of the transcript.
+        """Return a row of the transcript.
 
         Args:
             layout: where it is found.

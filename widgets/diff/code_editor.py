@@ -88,7 +88,7 @@ class CodeEditor(TextArea):
 
     @property
     def source(self) -> str:
-        """The text with the separators for which `text` has glyphs."""
+        """Return the text with the separators for which `text` has glyphs."""
         text = self.text
         for separator, glyph in self._glyphs.items():
             text = text.replace(glyph, chr(separator))
@@ -96,7 +96,7 @@ class CodeEditor(TextArea):
 
     @source.setter
     def source(self, text: str) -> None:
-        """The text, with line separators that `text` shows as glyphs."""
+        """Set the text; line separators in it are shown as glyphs."""
         self._glyphs = _glyphs_for(text)
         self.text = text.translate(self._glyphs)
 

@@ -169,7 +169,7 @@ DiffView {
 
 
 def make_diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
-    """The default of every variable that the diff preview uses, mixed from a theme's palette."""
+    """Return the default of every variable that the diff preview uses, mixed from a theme's palette."""
     theme = theme or BUILTIN_THEMES["textual-dark"]
     palette = theme.to_color_system().generate()
     if theme.ansi:

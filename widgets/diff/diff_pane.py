@@ -49,7 +49,7 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
 
 
 def rows_with_reasons(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
-    """The rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
+    """Yield the rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
     for file, diff in enumerate(diffs[: len(known.files)]):

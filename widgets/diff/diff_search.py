@@ -213,7 +213,7 @@ class DiffSearch:
             self._view.search_changed()
 
     def next_match(self, by: int) -> SearchMatch | None:
-        """The next line that was found, or the one before (-1); at first, the first from the cursor on."""
+        """Return the next match, or the one before with -1; at first, the next from the cursor on."""
         self.wanted_step = by if self.running else 0
         if not self.found:
             return None

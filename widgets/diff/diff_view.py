@@ -154,12 +154,12 @@ class DiffView(ScrollView, can_focus=True):
 
     @property
     def proposal(self) -> Proposal | None:
-        """The proposal that is shown."""
+        """Return the proposal that is shown."""
         return self.sheet.proposal
 
     @property
     def visible_lines(self) -> int:
-        """Terminal lines on view; out of sight, as many as there were."""
+        """Return the number of visible terminal lines; while hidden, the number before."""
         return self.scrollable_content_region.height or self._size_in_sight.height
 
     @property
@@ -169,7 +169,7 @@ class DiffView(ScrollView, can_focus=True):
 
     @property
     def first_unread_line(self) -> int | None:
-        """The first terminal line that was never on screen, of the plain lines that have to be read."""
+        """Return the first terminal line never on screen, of the plain lines that must be read; None if none."""
         if not self.sheet.plain_text:
             return None
         last = (
@@ -366,7 +366,7 @@ class DiffView(ScrollView, can_focus=True):
         self.post_message(self.ViewMoved())
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw, and record what was on the screen."""
+        """Return the rows of a region, and record which lines were on the screen."""
         self._frame = frame = self._look()
         try:
             strips = super().render_lines(crop)
@@ -402,7 +402,7 @@ class DiffView(ScrollView, can_focus=True):
         self.redraw_lines()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected source text, without line numbers and signs."""
+        """Return the selected source text, without line numbers and signs."""
         return copied_text(self.layout_rows, self.sheet.scene, selection), "\n"
 
     def run_job(self, name: str, job: Job) -> None:
@@ -524,7 +524,7 @@ class DiffView(ScrollView, can_focus=True):
     # How much is shown
 
     def action_toggle_layout(self) -> None:
-        """Unified or side by side."""
+        """Switch between unified and side by side."""
         self.set_split(not self.is_split)
 
     def action_toggle_wrap(self) -> None:
@@ -569,7 +569,7 @@ class DiffView(ScrollView, can_focus=True):
     # What the pane is asked for
 
     def action_comment(self) -> None:
-        """Remark on the line at the cursor."""
+        """Comment on the line at the cursor."""
         line = self.cursor.source_line
         if line is not None and self._takes_comments:
             self.post_message(self.CommentWanted(line))
@@ -581,7 +581,7 @@ class DiffView(ScrollView, can_focus=True):
         return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys are offered where they do something."""
+        """Return whether a key works now, so that only useful keys are offered."""
         if action == "comment":
             return self._takes_comments
         return (
@@ -591,15 +591,15 @@ class DiffView(ScrollView, can_focus=True):
         )
 
     def action_toggle_files(self) -> None:
-        """The list of files."""
+        """Show, focus or hide the list of files."""
         self.post_message(self.FilesWanted())
 
     def action_toggle_order(self) -> None:
-        """The files by need, or by path."""
+        """Sort the files by need, or by path."""
         self.post_message(self.OrderWanted())
 
     def action_external_diff(self) -> None:
-        """The file at the cursor by the user's own diff program."""
+        """Show the file at the cursor in the user's own diff program."""
         if self.proposal is not None and self.diffs:
             self.post_message(
                 self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file_index].change.path)
@@ -610,7 +610,7 @@ class DiffView(ScrollView, can_focus=True):
         return None if action == "external_diff" and not self.has_external_diff else ""
 
     def action_toggle_versions(self) -> None:
-        """The earlier version against this one."""
+        """Compare with the version before, or go back."""
         self.post_message(self.ComparisonWanted())
 
     # Search
@@ -640,7 +640,7 @@ class DiffView(ScrollView, can_focus=True):
         self.picking.extend(-1)
 
     def picked_lines(self) -> PickedLines | None:
-        """The changed lines that are picked by key, or selected with the mouse."""
+        """Return the changed lines that are picked by key, or selected with the mouse."""
         return self.picking.picked_lines(self.text_selection)
 
     def end_picking(self) -> None:
@@ -650,7 +650,7 @@ class DiffView(ScrollView, can_focus=True):
             self.screen.clear_selection()
 
     def on_key(self, event: events.Key) -> None:
-        """Escape leaves the picking."""
+        """Stop picking lines on Escape."""
         if event.key == "escape" and self.picking.start is not None:
             event.stop()
             event.prevent_default()

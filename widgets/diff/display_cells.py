@@ -115,7 +115,7 @@ class DisplayText:
     """Of `text`, what stands for what is left out of the line."""
 
     def drawn_index(self, source: int) -> int:
-        """The index in `text` of a character of the source line."""
+        """Return the index in `text` of a character of the source line."""
         if not self.stops:
             return min(source, len(self.text))
         number = bisect_right(self.stops, source, key=lambda stop: stop.source) - 1
@@ -133,7 +133,7 @@ class DisplayText:
         return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
     def first_column_of(self, drawn_index: int) -> int:
-        """The column at which a character of `text` begins."""
+        """Return the column at which a character of `text` begins."""
         if not self.stops:
             return drawn_index
         number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
@@ -141,7 +141,7 @@ class DisplayText:
         return stop.cell + (drawn_index - stop.drawn) * stop.step
 
     def slice_cells(self, start: int, end: int) -> tuple[int, int, int]:
-        """The characters of `text` wholly inside the cells `start` to `end`, and the cells left blank before them.
+        """Return first and end index of the characters wholly inside some cells, and the blank cells before them.
 
         A wide character that `start` would halve is left out and counted as one blank cell.
         """
@@ -152,7 +152,7 @@ class DisplayText:
         return first, max(first, last), blank
 
     def character_at(self, cell: int) -> int:
-        """The character of `text` that takes this cell."""
+        """Return the character of `text` that takes this cell."""
         return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
 
     def _at(self, cell: int, up: bool) -> tuple[int, int]:
@@ -279,7 +279,7 @@ def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
 
 @recent_results_cache(1024)
 def display_stretches(line: str, stretches: Spans) -> DisplayText:
-    """A line of which only some stretches are shown, and between them how much is left out."""
+    """Return how a line is drawn of which only some stretches are shown; the gaps say how much is hidden."""
     texts: list[str] = []
     stops: list[CellStop] = []
     gaps: list[Span] = []
@@ -407,14 +407,14 @@ def _whole(shown: DisplayText, character: int) -> int:
 
 
 def wrapped_row_count(line: str, width: int, stretches: Spans | None = None) -> int:
-    """Terminal lines that a wrapped source line takes; `stretches` as in `breaks`."""
+    """Return how many terminal lines a wrapped source line takes; `stretches` as in `line_breaks`."""
     if stretches is None and len(line) <= width and line.isascii() and line.isprintable():
         return 1
     return len(line_breaks(line, width, stretches).starts)
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """Untrusted text as safe lines of at most `width` cells, broken between words where that is possible."""
+    """Return untrusted text as safe lines of at most `width` cells, broken between words if possible."""
     width = max(2, width)
     lines: list[str] = []
     for line in text.split("\n"):
@@ -433,7 +433,7 @@ def wrap_words(text: str, width: int) -> list[str]:
 
 
 def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
-    """Cells of the longest line of source in these segments of a layout; folded lines are in none."""
+    """Return the width in cells of the longest source line in these segments; folded lines don't count."""
     best = 0
     for segment in segments:
         old, new = segment.lines

@@ -112,7 +112,7 @@ def file_sign(change: FileChange) -> StyledFact:
 
 
 def file_name(change: FileChange, room: int) -> str:
-    """Its name, and the old one if it is renamed; the end of it, if there is no room."""
+    """Return the name of a file, with the old one if it is renamed; shortened at its start to fit."""
     name = display_text(change.path).text
     if change.op is FileOperation.RENAME and change.old_path:
         name = f"{display_text(change.old_path).text} → {name}"
@@ -120,12 +120,12 @@ def file_name(change: FileChange, room: int) -> str:
 
 
 def attention_sign(diff: FileDiff) -> str:
-    """A sign for a file with something in it that deserves eyes, as wide as the blank for the others."""
+    """Return a sign for a file that needs attention; spaces of the same width for others."""
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
 def format_first_reason(diff: FileDiff) -> list[StyledFact]:
-    """Why it is marked, in words: the gravest reason, and how many more there are."""
+    """Return the most serious reason why a file needs attention, and the number of further ones."""
     marks = sorted(
         (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
     )

@@ -141,11 +141,11 @@ class FileList(ScrollView, can_focus=True):
         self.post_message(self.FocusLeft())
 
     def action_leave(self) -> None:
-        """On to the diff of the file."""
+        """Focus the diff of the file."""
         self.post_message(self.FocusLeft())
 
     def on_click(self, event: events.Click) -> None:
-        """To the diff of the file."""
+        """Focus the diff of the clicked file."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.y + self.scroll_offset.y < len(self._shown):
             self.view.cursor.go_to_file(offset.y + self.scroll_offset.y)

@@ -67,7 +67,7 @@ class _Run(NamedTuple):
 
 
 def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
-    """The moved lines of a change; of a large one they are looked for in a thread."""
+    """Return the moved lines of a change; call it on a thread for a large one."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if len(removed) + len(added) > _MOST_LINES:
         return {}
@@ -246,13 +246,13 @@ class LineMarks:
         """Lines that no test runs."""
 
     def limit_to_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
-        """Show only these parts of some hunks as changed; a line is compared with one of its own part."""
+        """Mark only these parts of some hunks as changed; a line is compared within its part."""
         if parts != self._parts:
             self._parts = parts
             self._partners.clear()
 
     def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
-        """The line of the other side that a changed line is compared with."""
+        """Return the line of the other side that a changed line is compared with."""
         edit = self._diffs[file].change.hunks[hunk]
         if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
             here, there = hunk_line_numbers(edit, side), hunk_line_numbers(edit, "new" if side == "old" else "old")
@@ -273,7 +273,7 @@ class LineMarks:
         return partners
 
     def changed_words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
-        """The changed characters of a line, and whether only whitespace differs."""
+        """Return the changed characters of a line, and whether only whitespace differs."""
         other = self.paired_line(file, hunk, side, line)
         if other is None:
             return (), False
@@ -296,7 +296,7 @@ class LineMarks:
 
 @recent_results_cache(2048)
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
-    """The characters that differ between two versions of a line, and whether only whitespace does.
+    """Return the differing characters of both versions of a line, and whether only whitespace differs.
 
     There are none where the two have too little in common.
     """

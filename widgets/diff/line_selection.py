@@ -94,7 +94,7 @@ def word_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selec
 
 
 def line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
-    """The whole line of source there, over as many terminal lines as it is wrapped to."""
+    """Return the whole source line at a mouse offset, over all terminal lines that it is wrapped to."""
     found = _source_at(layout, context, offset)
     if found is None:
         return None
@@ -143,7 +143,7 @@ class LineSelection:
 
     @property
     def picked_rows(self) -> range:
-        """The rows that are picked, from the start to the cursor."""
+        """Return the rows that are picked, from the start to the cursor."""
         rows = self._sheet.rows
         if self.start is None or not rows.row_count:
             return range(0)
@@ -167,7 +167,7 @@ class LineSelection:
         self._cursor.move_to(self._cursor.number + step)
 
     def picked_lines(self, selection: Selection | None) -> PickedLines | None:
-        """The changed lines, of one file, that are picked by key, or else lie in a selection."""
+        """Return the changed lines, of one file, that are picked by key or lie in a selection."""
         sheet = self._sheet
         rows = self.picked_rows or self._rows_in(selection)
         file = self._cursor.file_index if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1

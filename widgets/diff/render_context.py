@@ -90,19 +90,19 @@ class RenderContext:
 
     @property
     def gutter(self) -> int:
-        """Cells before the code; before the left code, when side by side."""
+        """Return the cells before the code; before the left code, when side by side."""
         return self.digits + 5 if self.split else 2 * self.digits + 6
 
     @property
     def code_width(self) -> int:
-        """Cells for code, on one side."""
+        """Return the cells for code, on one side."""
         if not self.split:
             return max(1, self.width - self.gutter)
         return max(1, (self.width - 2 * self.gutter + 1) // 2)
 
     @property
     def note_width(self) -> int:
-        """Cells for a remark of the user or of the program."""
+        """Return the cells for a comment or a note."""
         return max(8, self.width - 8)
 
     def is_counted(self, hunk: Hunk) -> bool:
@@ -110,7 +110,7 @@ class RenderContext:
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
     def is_left_out_row(self, row: LineRow) -> bool:
-        """Whether an approval would not write this row, because its hunk is left out or was denied."""
+        """Return whether an approval would not write this row, because its hunk is left out or was denied."""
         if row.hunk is None:
             return False
         hunk = self.diffs[row.file].change.hunks[row.hunk]
@@ -118,19 +118,19 @@ class RenderContext:
         return left_out or hunk.state is HunkState.DENIED
 
     def line_text(self, file: int, side: Side, number: int) -> str:
-        """A line of source."""
+        """Return a line of source."""
         return side_text(self.diffs[file], side)[number]
 
     def fits_on_one_row(self, line: str) -> bool:
-        """Whether a line is quickly seen to have room on one terminal line."""
+        """Return whether a line is quickly seen to have room on one terminal line."""
         return len(line) <= self.code_width and line.isascii() and "\t" not in line
 
     def changed_spans(self, row: LineRow, side: Side, number: int) -> Spans:
-        """The characters of a line of a hunk that its counterpart doesn't have; nothing if it is new as a whole."""
+        """Return the characters of a line that its counterpart lacks; none if the whole line is new."""
         return () if row.hunk is None else self.marks.changed_words(row.file, row.hunk, side, number)[0]
 
     def shown_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
-        """The stretches of a long line that are shown; None for all of it."""
+        """Return the stretches of a long line that are shown; None for all of it."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line) or (row.file, side, number) in self.opened:
             return None
@@ -139,7 +139,7 @@ class RenderContext:
         return shown_stretches_of_change(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
 
     def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
-        """A line as it is drawn."""
+        """Return a line as it is drawn."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line):
             return DrawnLine(display_text(line), (0,), 0, ())
@@ -155,7 +155,7 @@ class RenderContext:
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
-        """Terminal lines that a row takes where lines of source wrap."""
+        """Return how many terminal lines a row takes where source lines wrap."""
         match row:
             case LineRow():
                 drawn: list[tuple[Side, int]] = (
@@ -175,7 +175,7 @@ class RenderContext:
         )
 
     def all_fit_on_one_row(self, segment: Segment) -> bool:
-        """Whether no line of a stretch of source is longer than there is room."""
+        """Return whether no line of a stretch of source is longer than there is room."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
     def cut_wrapped_line(self, drawn: DrawnLine, part: int) -> LineCut:

@@ -45,7 +45,7 @@ class UnseenLines:
         """By file, which may have many hunks."""
 
     def count(self, file: int) -> tuple[int, int]:
-        """Changed lines of a file that were never on screen, and all of them; a file without hunks is one line."""
+        """Return how many changed lines of a file were never on screen, and how many there are."""
         change = self._scene.diffs[file].change
         if not change.hunks:
             return int(change.path not in self._seen.files), 1
@@ -137,15 +137,15 @@ class SeenRecorder:
         self.update_counted_lines()
 
     def update_counted_lines(self) -> None:
-        """Something else counts."""
+        """Count again: other hunks are left out now."""
         self.unseen = UnseenLines(self._sheet.scene, self.seen)
 
     def reset_layout(self) -> None:
-        """There is another layout."""
+        """Forget the drawn lines: the layout has changed."""
         self._painted = bytearray()
 
     def first_unseen_line(self, last: int) -> int | None:
-        """The first terminal line before `last` that was never on screen as it is laid out now."""
+        """Return the first terminal line before `last` that was never on screen as it is laid out now."""
         line = self._painted.find(0, 0, last)
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 

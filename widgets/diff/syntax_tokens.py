@@ -39,7 +39,7 @@ def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) ->
 def overlay_stretches(
     stretches: Sequence[StyledStretch], upper: Sequence[tuple[int, int]], name: str
 ) -> list[StyledStretch]:
-    """Stretches with others, all of one class, laid over them."""
+    """Return the stretches with others, all of one class, laid over them."""
     found: list[StyledStretch] = []
     at = 0
     for begin, end in upper:
@@ -114,7 +114,7 @@ class SyntaxTokens:
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
-        """The tokens of a line; empty, and noted as wanted, while it isn't lexed."""
+        """Return the tokens of a line; if it is not lexed yet, none, and request it."""
         whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
@@ -125,7 +125,7 @@ class SyntaxTokens:
 
     @property
     def has_requests(self) -> bool:
-        """Whether anything was asked for that isn't there."""
+        """Return whether anything was asked for that isn't there."""
         return bool(self._wanted)
 
     async def lex_requested(self) -> bool:
@@ -154,7 +154,7 @@ def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Styled
 
 
 def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]]:
-    """The tokens of these lines, which need not begin at the start of the file."""
+    """Return the tokens of these lines, which need not begin at the start of the file."""
     lexer = _lexer_for(path)
     if lexer is None:
         return [()] * len(lines)

@@ -208,7 +208,7 @@ class HiddenWhitespace:
     def without_hunks(
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
     ) -> "HiddenWhitespace":
-        """The same without the hunks with these ids, or with one of these lines in them: they are shown whole."""
+        """Return a copy without the hunks with these ids or lines, which are shown whole."""
         whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
         whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
         return HiddenWhitespace(
@@ -219,7 +219,7 @@ class HiddenWhitespace:
 
     @property
     def hidden_line_count(self) -> int:
-        """Lines that are left out in all."""
+        """Return the number of all hidden lines."""
         return sum(self.lines.values())
 
     def notes(self, diffs: Sequence[FileDiff], key: str) -> dict[int, list[NoteRow]]:
@@ -248,7 +248,7 @@ def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
 
 
 def describe_space_lines(lines: int) -> str:
-    """`12 lines differ in white space only`."""
+    """Return `12 lines differ in white space only`."""
     return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 

@@ -170,7 +170,7 @@ class WritingField(Vertical):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown."""
+        """Return whether it is shown."""
         return self.has_class("shown")
 
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:

@@ -155,14 +155,14 @@ class ReviewQueue(ScrollView, can_focus=True):
     # Keys and mouse
 
     def action_cursor_down(self) -> None:
-        """The next item, after the last the first."""
+        """Select the next item; after the last, the first."""
         self.action_move_to(0 if self._cursor is None else self._cursor + 1)
 
     def action_cursor_up(self) -> None:
         self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
 
     def action_page(self, by: int) -> None:
-        """As many items on as there is room for."""
+        """Move by as many items as there is room for."""
         at = (self._cursor or 0) + by * self.scrollable_content_region.height
         self.action_move_to(max(0, min(at, len(self._keys) - 1)))
 
@@ -202,7 +202,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         self._hover(self._line_at(event))
 
     def on_leave(self) -> None:
-        """No item is under it any more."""
+        """Remove the highlight of the item under the mouse."""
         self._hover(None)
 
     def _hover(self, line: int | None) -> None:
@@ -314,7 +314,7 @@ class ApprovalPane(Column):
 
     @property
     def queue(self) -> ReviewQueue:
-        """The list, which takes the focus."""
+        """Return the list of items, which takes the focus."""
         return self.query_one(ReviewQueue)
 
     def show_state(

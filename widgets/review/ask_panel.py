@@ -96,7 +96,7 @@ class SideThreads:
         return [one for one in self._known.values() if one.question.place == place]
 
     def awaited_question(self, place: ThreadAnchor) -> str:
-        """The uid of the question there that is out; empty if none is."""
+        """Return the uid of the unanswered question at a place; empty if there is none."""
         return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
 
     def exchanges_about(self, proposal: str) -> list[SideExchange]:
@@ -104,7 +104,7 @@ class SideThreads:
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
     def thread_entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
-        """A thread as it is read."""
+        """Return the transcript entries of a thread."""
         return [entry for one in self.exchanges_at(place) for entry in self._entries(one)]
 
     def _entries(self, one: SideExchange) -> list[TranscriptEntry]:
@@ -235,17 +235,17 @@ class AskPanel(Column):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown."""
+        """Return whether it is shown."""
         return self.topic is not None
 
     @property
     def has_thread(self) -> bool:
-        """Whether something was asked there, which takes more room."""
+        """Return whether something was asked there, which takes more room."""
         return self.has_class("-thread")
 
     @property
     def is_writing(self) -> bool:
-        """Whether the user writes in it."""
+        """Return whether the user writes in it."""
         return self.is_open and self.screen.focused is self._editor
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
@@ -255,7 +255,7 @@ class AskPanel(Column):
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is something on the screen to ask about."""
+        """Return whether there is something on the screen to ask about."""
         return self._state.proposal is not None and bool(self._view.diffs) and not self._preview.comparing
 
     def open_at_cursor(self) -> bool:
@@ -422,7 +422,7 @@ class AskPanel(Column):
             self._drafts[place] = ComposerDraft(text)
 
     def follow_focus(self) -> None:
-        """Name the keys that work now: they depend on whether the user writes here."""
+        """Show the keys that work now; they depend on the focus."""
         if self.is_writing != self._had_keys:
             self._had_keys = self.is_writing
             self._keep_line_in_view()
@@ -469,7 +469,7 @@ class AskPanel(Column):
         return "Stop" if action == "close" and self._waits else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Feedback needs an answer."""
+        """Return whether a key works now: feedback needs an answer."""
         return self._answered and not self._waits if action == "make_feedback" else True
 
     def _steer(self, key: str) -> bool:
@@ -507,7 +507,7 @@ class AskPanel(Column):
             self.post_message(self.FeedbackWanted(self.topic.place))
 
     def on_click(self, event: events.Click) -> None:
-        """A click anywhere in it leads to the field."""
+        """Focus the field."""
         if self.is_open and not self.is_writing:
             event.stop()
             self.screen.set_focus(self._editor)

@@ -130,7 +130,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self.refresh()
 
     def handle_text_change(self) -> None:
-        """There is other text in the composer."""
+        """Show or hide the keys: the text of the composer has changed."""
         if self._composer.is_empty:
             self._why_not = ""
         if self._shown is not None:
@@ -139,11 +139,11 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """All of the question."""
+        """Return the height of the whole request."""
         return len(self._lines(width))
 
     def render(self) -> Content:
-        """The question, and the keys that answer it."""
+        """Return the question, and the keys that answer it."""
         return Content("\n").join(self._lines(self.content_size.width))
 
     def render_lines(self, crop: Region) -> list[Strip]:

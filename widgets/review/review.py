@@ -235,7 +235,7 @@ class Review(Column):
             self.draw()
 
     def select_split_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
-        """Lines were cut out of their hunks: take them in or out. The proposal with the parts comes next."""
+        """Take split parts of hunks in or out; the proposal with the parts is shown next."""
         if (proposal := self.state.get(proposal_id)) is not None:
             self.state.select_split_parts(proposal, parts, whole)
 
@@ -261,7 +261,7 @@ class Review(Column):
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """The user's own keys, by action id."""
+        """Return the user's own keys, by action id."""
         return self._keys
 
     def shows_whole_request(self, key: str) -> bool:
@@ -278,7 +278,7 @@ class Review(Column):
         return True
 
     def remove_confirmation(self, key: str) -> None:
-        """The question is gone, answered or not."""
+        """Remove a permission request, answered or not."""
         self.state.permissions.remove(key)
         self.writing.end_permission(key)
         if self.state.current == key:
@@ -289,7 +289,7 @@ class Review(Column):
 
     @property
     def is_writing(self) -> bool:
-        """Whether the user writes feedback, a comment or a question."""
+        """Return whether the user writes feedback, a comment or a question."""
         return self.asking.is_writing or any(field.is_open for field in self.query(WritingField))
 
     @property
@@ -453,7 +453,7 @@ class Review(Column):
 
     @property
     def has_review_focus(self) -> bool:
-        """Whether keys come here rather than to a field."""
+        """Return whether keys come here rather than to a field."""
         focused = self.screen.focused
         return focused is self.view or isinstance(focused, ReviewQueue | FileList)
 
@@ -481,7 +481,7 @@ class Review(Column):
         return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
 
     def key_of_action(self, action: str) -> str:
-        """The key of an action of the review or the diff as hints show it."""
+        """Return the key of an action of the review or the diff as hints show it."""
         return self._first_key(next(item for item in actions_in_scope("review", "diff") if item.handler == action))
 
     def keys_leading_to(self, action: str) -> str:
@@ -639,7 +639,7 @@ class Review(Column):
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Decisions exist only while a pane itself has the focus, and while there is something to decide."""
+        """Return whether a key works now: decision keys need the focus in a pane and something to decide."""
         if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
             return self.has_review_focus and self._is_live(action)
         match action:
@@ -780,7 +780,7 @@ class Review(Column):
         self.remove_confirmation(key)
 
     def on_key(self, event: events.Key) -> None:
-        """Escape leaves a question; words that were meant for the chat decide nothing.
+        """Leave a question on Escape; warn about words that were meant for the chat.
 
         Such words show by a letter that means nothing here: the keys are dead for a moment after it.
         """
@@ -804,7 +804,7 @@ class Review(Column):
         self._held_action = event.style.meta.get(ACTION_META_KEY)
 
     async def on_click(self, event: events.Click) -> None:
-        """A click on a chip is a press of its key, in the review as if it had the focus.
+        """Press the key of the clicked chip, as if the review had the focus.
 
         It begins and ends on the same chip: to select words in the pane, or to slide off a chip, decides nothing.
         """
@@ -830,7 +830,7 @@ class Review(Column):
         await self._perform_by_name(action)
 
     async def action_in_diff(self, action: str) -> None:
-        """A key of the diff, pressed in the queue or the list of files: it leads there."""
+        """Perform an action of the diff from the queue or the list of files, and focus the diff."""
         self.screen.set_focus(self.view)
         await self.view.run_action(action)
 

@@ -55,12 +55,12 @@ def state_glyph(proposal: Proposal) -> tuple[str, str]:
 
 
 def safe_content(text: str, style: str = "") -> Content:
-    """Untrusted text as one line of content."""
+    """Return untrusted text as one line of content."""
     return Content.styled(display_text(" ".join(text.split())).text, style)
 
 
 def proposal_title(proposal: Proposal, style: str = "") -> Content:
-    """The summary on one line; the white space of a command is kept, its line ends are shown as signs."""
+    """Return the summary on one line; a command keeps its spaces, and its line ends become signs."""
     return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
 
@@ -79,7 +79,7 @@ def make_chip(key: KeyNameOf, action: str, words: str, style: str = "$primary") 
 
 
 def format_change_counts(added: int, removed: int) -> Content:
-    """`+12 -4`."""
+    """Return `+12 -4`."""
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
 
@@ -104,7 +104,7 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
 
 
 def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
-    """State, version, and everything special; the `reason` of its state where it isn't given elsewhere."""
+    """Return state, version and special facts; with `reason`, also why it is in that state."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
@@ -138,7 +138,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
 
 
 def file_names(proposal: Proposal, most: int = 3) -> Content:
-    """The files by name, the rest counted."""
+    """Return the first names of the files, and the number of further ones."""
     names = [change.path for change in proposal.files[:most]]
     more = len(proposal.files) - len(names)
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
@@ -159,7 +159,7 @@ def _asked(confirmation: Confirmation) -> str:
 
 
 def fit_line(line: Content, width: int) -> Content:
-    """A line without the keys at its end for which there is no room; one without keys is left as it is."""
+    """Return a line without the keys at its end that do not fit."""
     while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
         line = line[:gap]
     return line
@@ -184,7 +184,7 @@ class HeadlineSpace:
 
 
 def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineSpace) -> bool:
-    """Whether all of a proposal's summary is on the lines above the list, or else in its row there."""
+    """Return whether all of a proposal's summary is on the lines above the list, or else in its row there."""
     if not room.width:
         return True
     if not room.listed:
@@ -414,7 +414,7 @@ def _chips(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
 
 
 def question_line(question: Confirm, key: KeyNameOf) -> Content:
-    """A question and the keys that answer it."""
+    """Return a question and the keys that answer it."""
     answers = []
     if question.ids:
         answers.append(("approve", "yes", "$success"))

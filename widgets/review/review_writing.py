@@ -74,7 +74,7 @@ def top_notes(
 
 
 def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
-    """The comments on the version before, each to be ticked off as answered."""
+    """Return the comments on the version before, each to be ticked off as answered."""
     comments = state.unsaid.sent.get(proposal.supersedes, ())
     if not comments:
         return []
@@ -179,7 +179,7 @@ class ReviewTextController:
         self.release_orphaned()
 
     def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
-        """The words that go with the answer to a permission, or a decision on a proposal or on some hunks of it."""
+        """Return the user's text for the answer to a request, or for a decision on a proposal or some hunks."""
         unsaid, proposal = self._state.unsaid, self._state.get(key)
         words = (
             ReviewFeedback(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take_feedback(proposal, hunks)
@@ -198,7 +198,7 @@ class ReviewTextController:
         return self.dropped.find_mentions("\n".join(own))
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
-        """The words are in the log now."""
+        """Clear the feedback draft: it is in the log now."""
         self._state.unsaid.mark_sent(key, feedback)
         self.save_text(key)
 

@@ -57,7 +57,7 @@ class VerdictHandler:
         return True
 
     def on_decision_failed(self) -> None:
-        """A decision came to nothing, and can be made again."""
+        """Allow a failed decision to be made again."""
         self._on_its_way.clear()
 
     def refuse_if_busy(self, proposal: Proposal) -> bool:

@@ -48,7 +48,7 @@ class VimCommand:
 
     @property
     def times(self) -> int:
-        """The count, 1 if there is none."""
+        """Return the count, 1 if there is none."""
         return self.count or 1
 
 
@@ -135,7 +135,7 @@ class LastSearches:
     """Whether by `/`."""
 
     def after_command(self, command: VimCommand) -> "LastSearches":
-        """The same after a command, which may look for something else; a search for nothing repeats the last."""
+        """Return the searches as they are after a command, which may be a search itself."""
         if command.name in TEXT_SEARCHES:
             return replace(self, words=command.argument or self.words, forward=command.name == "/")
         return replace(self, key=command.name, character=command.argument) if command.name in LINE_SEARCHES else self

@@ -51,11 +51,11 @@ class VimKeys:
 
     @property
     def is_inserting(self) -> bool:
-        """Whether letters are text."""
+        """Return whether letters are text."""
         return self._vim.mode is VimMode.INSERT
 
     def reset(self) -> None:
-        """Another text: ready to insert."""
+        """Start again in insert mode: the text is another."""
         self._vim.reset()
         self._known = self._shown = None
         self._say()

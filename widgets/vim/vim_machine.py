@@ -140,7 +140,7 @@ class UndoHistory:
             self._before.pop()
 
     def undo(self, text: str, cursor: int) -> tuple[str, int] | None:
-        """The text before the last change, and the cursor then."""
+        """Return the text before the last change, and its cursor; None if there is none."""
         return _turned(self._before, self._after, text, cursor)
 
     def redo(self, text: str, cursor: int) -> tuple[str, int] | None:
@@ -201,7 +201,7 @@ class SelectionExtent:
         return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
 
     def selection_end(self, text: str, start: int) -> int:
-        """The last character of as much, from a place on."""
+        """Return the last character of a selection of this size from `start` on."""
         last = start
         for _ in range(self.lines - 1):
             last = min(line_end(text, last) + 1, len(text))
@@ -238,7 +238,7 @@ class VimMachine:
         self._repeating = False
 
     def reset(self) -> None:
-        """Another text: ready to insert, and nothing to take back."""
+        """Start again in insert mode without history: the text is another."""
         self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
         self._history = UndoHistory()
 
@@ -253,7 +253,7 @@ class VimMachine:
 
     @property
     def is_visual(self) -> bool:
-        """Whether something is selected."""
+        """Return whether something is selected."""
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
     def selected(self, text: str, cursor: int) -> TextRange:

@@ -367,7 +367,7 @@ class AgentScratchFolders:
         return next(found).stem
 
     def make_write_call(self, path: str, text: str) -> ScriptedCall:
-        """The call that makes a file; where Codex has Code Mode on, out of a script."""
+        """Return the call that creates a file; with Codex's Code Mode, a script that does."""
         if self._agent == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"

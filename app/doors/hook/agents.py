@@ -139,23 +139,23 @@ class Agent(NamedTuple):
 
     @property
     def program(self) -> str | None:
-        """Path of the installed program; None if it is not on the PATH."""
+        """Return path of the installed program; None if it is not on the PATH."""
         import shutil
 
         return shutil.which(self.program_name or self.name)
 
     @property
     def settings_label(self) -> str:
-        """The settings file to change, with the name to show."""
+        """Return the settings file to change, with the name to show."""
         return self.settings or f"~/{self.user_settings}"
 
     def settings_files(self, root: Path) -> list[tuple[str, Path]]:
-        """Its settings files, each with the name to show: of the project, uncommitted ones, of the user."""
+        """Return its settings files, each with the name to show: of the project, uncommitted ones, of the user."""
         users = self.settings if self.user_settings is None else self.user_settings
         return _below(root, self.settings, self.local) + _below(Path.home(), users, shown="~/")
 
     def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
-        """All files that can turn its hooks off, each with the name to show."""
+        """Return all files that can turn its hooks off, each with the name to show."""
         return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
 
 

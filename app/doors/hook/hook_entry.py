@@ -79,7 +79,7 @@ class HookContext(NamedTuple):
 
     @property
     def unread_limit(self) -> int:
-        """Lines that may wait unread before an edit; 0 for any number. Raises ValueError or OSError."""
+        """Return how many lines may wait unread before an edit; 0 is no limit. Raises ValueError or OSError."""
         from app.config.reading_limit import read_reading_limit
 
         return read_reading_limit(self.config_file) if self.config_file is not None else 0
@@ -207,7 +207,7 @@ def _with_decision(door: HookContext, call: HookCall, answer: HookAnswer, until:
 
 
 def find_project_root(call: HookCall) -> str:
-    """The agent's project: the one in its environment, else the repository, else its folder."""
+    """Return the agent's project: the one in its environment, else the repository, else its folder."""
     named = os.environ.get(find_agent(call.agent).project_variable, "")
     if named and Path(call.folder).is_relative_to(named):
         return named
@@ -235,7 +235,7 @@ _MAX_DEPTH = 5
 
 
 def is_deciding_command(line: str, depth: int = 0) -> bool:
-    """Whether a command line, or one quoted in it, has `signoff` before a word that decides."""
+    """Return whether a command line, or one quoted in it, has `signoff` before a word that decides."""
     if "signoff" not in line.translate(_QUOTES):
         return False
     words = _words(line)
@@ -247,7 +247,7 @@ def is_deciding_command(line: str, depth: int = 0) -> bool:
 
 
 def starts_shell(line: str, depth: int = 0) -> bool:
-    """Whether a command line starts a shell without a script: `bash`, `env sh -i`, `sh -c "exec zsh"`.
+    """Return whether a command line starts a shell without a script: `bash`, `env sh -i`, `sh -c "exec zsh"`.
 
     Codex writes to the input of a running command by a tool for which it does not call the hook.
     """

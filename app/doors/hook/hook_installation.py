@@ -197,7 +197,7 @@ class InstalledHook(NamedTuple):
 
     @property
     def options(self) -> HookOptions:
-        """The options in its command; the defaults if they can't be parsed."""
+        """Return the options in its command; the defaults if they can't be parsed."""
         with suppress(SystemExit, ValueError), redirect_stderr(io.StringIO()):
             words = shlex.split(self.command.partition("||")[0])
             return parse_hook_options(words[words.index("hook") + 1 :])[2]
@@ -225,7 +225,7 @@ class InstalledHook(NamedTuple):
 
 
 def hook_command(agent: Agent, options: HookOptions) -> str:
-    """The command line that the agent runs before each call: a denial also if signoff is killed or gone."""
+    """Return the command line that the agent runs before each call; it denies if signoff cannot run."""
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
 

@@ -146,7 +146,7 @@ EMPTY_ANSWER = HookAnswer("none")
 
 
 def staged_answer(proposal: str, paths: str) -> HookAnswer:
-    """An edit was staged. The turn is not ended: what the agent says next becomes the summary of the proposal."""
+    """Return the answer to an edit that was staged."""
     words = (
         f"{proposal} is staged in signoff and awaits the user's decision: {paths}. It is not an error, and nothing "
         "is written: on disk the files are as before, so reading them does not show it. End your turn now and say in "
@@ -157,7 +157,7 @@ def staged_answer(proposal: str, paths: str) -> HookAnswer:
 
 
 def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
-    """A call after an edit of the same turn was staged."""
+    """Return the answer to a call after an edit of the same turn was staged."""
     words = (
         f"Refused, and nothing of this call was done: {proposal}, which you staged in this turn, awaits the user's "
         "decision. Nothing of it is written. End your turn now; don't call tools."
@@ -166,7 +166,7 @@ def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
 
 
 def unread_answer(why: str) -> HookAnswer:
-    """An edit for which the user's reading budget has no room."""
+    """Return the answer to an edit for which the user's reading budget has no room."""
     words = (
         f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "
         "your turn and say in a few sentences what you would change next, or try again once the user has read."
@@ -175,12 +175,12 @@ def unread_answer(why: str) -> HookAnswer:
 
 
 def not_staged_answer(why: str) -> HookAnswer:
-    """An edit that could not be staged; the agent may make it again."""
+    """Return the answer to an edit that could not be staged; the agent may make it again."""
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
 def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
-    """A call of a tool that the agent of the hook lacks, and with which another agent writes."""
+    """Return the answer to a call of a tool that only another agent than that of the hook has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
         f"which has no {tool}; {title} writes with a tool of that name. "
@@ -190,7 +190,7 @@ def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> Ho
 
 
 def command_answer(verdict: str, words: str) -> HookAnswer:
-    """The answer to a shell command."""
+    """Return the answer to a shell command."""
     return EMPTY_ANSWER if verdict == "allow" else HookAnswer(verdict, words)
 
 

@@ -23,7 +23,7 @@ class HookOptions(NamedTuple):
 
     @property
     def max_seconds(self) -> int:
-        """Seconds that the hook may take."""
+        """Return how many seconds the hook may take."""
         return self.wait + self.limit
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class HookOptions(NamedTuple):
 
 
 def parse_hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
-    """The agent, the workspace (empty: the agent's) and the options; raises SystemExit.
+    """Return the agent, the workspace (empty for the agent's) and the options. Raises SystemExit.
 
     The parser is of the hook alone: that of all commands takes longer to make than an answer.
     """
@@ -56,7 +56,7 @@ def add_hook_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_hook_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the hook."""
+    """Add the options of the hook to a parser."""
     parser.add_argument(
         "--wait",
         type=parse_seconds,
@@ -88,7 +88,7 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str) -> int:
-    """A number of seconds, at most a day."""
+    """Parse a number of seconds, at most a day."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MOST_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MOST_SECONDS}")
     return int(text)

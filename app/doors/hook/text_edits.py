@@ -26,19 +26,19 @@ _MARK = "\ufeff"
 
 
 def has_crlf(text: str) -> bool:
-    """Whether a text has any CRLF."""
+    """Return whether a text has any CRLF."""
     return "\r\n" in text
 
 
 def has_mostly_crlf(text: str) -> bool:
-    """Whether most lines at the beginning of a text end with CRLF."""
+    """Return whether most lines at the beginning of a text end with CRLF."""
     head = text[:_LOOKED_AT]
     both = head.count("\r\n")
     return both > head.count("\n") - both
 
 
 def has_only_crlf(text: str) -> bool:
-    """Whether all lines of a text end with CRLF."""
+    """Return whether all lines of a text end with CRLF."""
     return has_crlf(text) and "\n" not in text.replace("\r\n", "").replace("\r", "\n")
 
 

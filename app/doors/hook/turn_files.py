@@ -25,7 +25,7 @@ class TurnFiles:
 
     @property
     def edited_files(self) -> list[CapturedFile]:
-        """The files that the call has changed."""
+        """Return the files that the call has changed."""
         return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
     def read(self, path: str) -> bytes | None:

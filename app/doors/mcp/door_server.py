@@ -107,7 +107,7 @@ _PATIENCE = 2.0
 
 
 def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
-    """The lines of a descriptor until it ends, or until the other one has something to read.
+    """Yield the lines of a descriptor until it ends, or until the other one has something to read.
 
     Yields:
         A line without its end, or None in the place of one that is too long, as soon as it is.
@@ -156,7 +156,7 @@ class MessageWriter:
         self._gone = False
 
     def send(self, message: object) -> None:
-        """Write one message. Text of any origin comes through: what is no Unicode text is escaped."""
+        """Write one message; characters that are not valid Unicode are escaped."""
         left = memoryview(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
         with self._lock:
             while left and not self._gone:

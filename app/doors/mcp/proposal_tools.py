@@ -117,7 +117,7 @@ MAX_QUOTED_CHARACTERS = 24_000
 
 
 def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
-    """The text of the files that were written; empty if none was, or it was undone."""
+    """Return the text of the written files; empty if none was written, or all were undone."""
     room = MAX_QUOTED_CHARACTERS
     parts: list[str] = []
     for change in proposal.files:

@@ -307,7 +307,7 @@ class ToolForm:
 
 
 def load_form(text: str) -> CommandForm | ToolForm:
-    """The form that was dumped; raises ValueError."""
+    """Return the form that was dumped; raises ValueError."""
     match json.loads(text):
         case {"server": str(server), "tool": str(tool), "fingerprint": str(fingerprint)}:
             return ToolForm(server, tool, fingerprint)

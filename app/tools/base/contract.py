@@ -160,12 +160,12 @@ class DraftEdits(Protocol):
 
     @property
     def proposal_id(self) -> str:
-        """The id that the proposal has or will have."""
+        """Return the id of the proposal that the edits belong to."""
         ...
 
     @property
     def summaries(self) -> list[str]:
-        """The model's own words for its edits."""
+        """Return the model's own words for its edits."""
         ...
 
     @property
@@ -174,15 +174,15 @@ class DraftEdits(Protocol):
         ...
 
     def read(self, path: str) -> OverlayFile:
-        """The file with pending edits and this draft's own."""
+        """Return a file with pending edits and this draft's own."""
         ...
 
     def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
-        """Files that pending edits add to the disk's and remove from them."""
+        """Return the files that pending edits add to the disk's, and those that they remove."""
         ...
 
     def touched_paths(self) -> set[str]:
-        """Files of which pending edits change the content, added ones included."""
+        """Return the files whose content pending edits change, added ones included."""
         ...
 
     def edit(self, path: str, replacements: "Sequence[Replacement]", version: str = "") -> EditReport:

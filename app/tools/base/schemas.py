@@ -22,7 +22,7 @@ _ORDER = ("type", "description", "items", "properties", "required", "additionalP
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a tool's arguments: always an object with `properties`, closed to other names."""
+    """Return the schema of a tool's arguments: always an object with `properties`, closed to other names."""
     schema = _schema(model)
     plain = _plain(schema, schema.get("$defs", {}))
     result: dict[str, Any] = {"type": "object", "properties": plain.get("properties", {})}

@@ -124,7 +124,7 @@ def os_errors_as_tool_errors(path: str) -> Iterator[None]:
 
 
 def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = None) -> str:
-    """Why the file looks like a secret, by whichever of its names, links resolved; empty if it doesn't."""
+    """Return why a file looks like a secret, by any of its names, links resolved; empty if it doesn't."""
     with os_errors_as_tool_errors(path):
         real = workspace.resolve(path)
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")

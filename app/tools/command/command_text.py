@@ -128,5 +128,5 @@ class LiveOutput:
 
 
 def remove_overwritten(text: str) -> str:
-    """The text as a terminal would leave it where a carriage return starts a line over (progress bars)."""
+    """Return the text that stays on a terminal after carriage returns, as of progress bars."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -24,7 +24,7 @@ _ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
 def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
-    """The texts, of which each line with a match has at least one, and whether case does not count in them.
+    """Return texts of which each matching line contains one or more, and whether to ignore their case.
 
     Args:
         pattern: A text, or a regular expression that Python compiles.

@@ -60,7 +60,7 @@ class Matcher(Protocol):
         ...
 
     def can_match(self, content: bytes) -> bool:
-        """Whether a line of a file can match at all, by a quick look at its bytes."""
+        """Return whether any line of a file can match, by a quick look at its bytes."""
         ...
 
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
@@ -172,7 +172,7 @@ class RegexMatcher:
 
 
 def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
-    """The lines in which an expression matches that no line feed can be part of, and that is never empty."""
+    """Return the lines that match an expression; it can match neither a line feed nor nothing."""
     found: list[LineMatch] = []
     at = number = 0
     while match := search(text, at):

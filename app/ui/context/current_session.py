@@ -135,17 +135,17 @@ class CurrentSession:
 
     @property
     def open_session(self) -> "OpenSession":
-        """The workspace with its session, once it is there."""
+        """Return the workspace with its session, once it is there."""
         assert self._open_session is not None
         return self._open_session
 
     @property
     def current(self) -> "Session | None":
-        """The open session, if there is one."""
+        """Return the open session, if there is one."""
         return self._open_session.session if self._open_session is not None else None
 
     def require_session(self) -> "Session":
-        """The open session; raises NotConnected."""
+        """Return the open session; raises NotConnected."""
         if (session := self.current) is None:
             from app.runtime.model_connection import NotConnected
 

@@ -17,12 +17,12 @@ class BadArgument(Exception):
 
 
 def usage_line(action: Action) -> str:
-    """`/gate [every-edit|chain N]`."""
+    """Return the usage of a slash command: `/gate [every-edit|chain N]`."""
     return f"/{action.command} {action.argument}".rstrip()
 
 
 def parse_nothing(command: str, argument: str) -> None:
-    """The command takes no argument."""
+    """Raise BadArgument if a command that takes no argument has one."""
     if argument:
         raise BadArgument(f"/{command} takes nothing after it.")
 

@@ -38,7 +38,7 @@ class KeymapHolder(Protocol):
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """The user's own keys, by action id."""
+        """Return the user's own keys, by action id."""
         ...
 
 
@@ -79,7 +79,7 @@ class PaletteCommands(Provider):
     """Palette provider: the commands by name, with their keys."""
 
     async def discover(self) -> Hits:
-        """All of them, by name."""
+        """Yield all commands by name."""
         for title, told, callback, _ in sorted(self.app.get_system_commands(self.screen), key=lambda one: one.title):
             yield DiscoveryHit(self._with_keys(Content(title)), callback, text=title, help=told)
 
@@ -242,7 +242,7 @@ class CommandRunner:
 
     @property
     def names(self) -> frozenset[str]:
-        """The commands that it can run."""
+        """Return the names of the commands that it can run."""
         return frozenset(self._handlers)
 
     async def run(self, name: str, argument: str = "") -> None:

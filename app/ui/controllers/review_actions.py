@@ -78,7 +78,7 @@ class AfterDecision:
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
 
     def on_decision(self) -> None:
-        """The user decides."""
+        """Record that the user has decided: the focus may return to the composer."""
         self._deciding = True
 
     def stay_in_review(self) -> None:

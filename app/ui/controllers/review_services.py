@@ -127,7 +127,7 @@ class CheckController:
             self._say_untrusted()
 
     def stop(self, *proposal_ids: str) -> None:
-        """Stop the checks of what is being decided."""
+        """Stop the checks of proposals that are being decided."""
         if self.following is not None:
             self.following.stop(proposal_ids)
         if self._evidence is not None:

@@ -100,7 +100,7 @@ class ThemeScreen(Dialog[str]):
         self._before = ""
 
     def body(self) -> Iterable[Widget]:
-        """The list, and a sample in the theme's colours."""
+        """Yield the list, and a sample in the theme's colours."""
         yield SearchList("Search themes")
         yield Static(_SAMPLE, id="theme-sample", classes="text gap")
 

@@ -151,7 +151,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return [known[one] for one in keys]
 
     def body(self) -> Iterable[Widget]:
-        """The widgets between title and keys."""
+        """Yield the widgets between title and keys."""
         return ()
 
     def show_status(self, text: str) -> None:
@@ -182,7 +182,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             )
 
     def on_click(self, event: events.Click) -> None:
-        """A click beside the frame leaves, as Escape does."""
+        """Close the dialog on a click beside the frame, as Escape does."""
         if event.widget is self:
             self.action_leave()
 
@@ -317,7 +317,7 @@ class ValuesDialog(Dialog[None]):
 
     @property
     def is_field_open(self) -> bool:
-        """Whether the field is open."""
+        """Return whether the field is open."""
         return self.query_one("#setting-field", Input).display
 
     def open_field(self, text: str, placeholder: str, keys: str) -> None:
@@ -330,7 +330,7 @@ class ValuesDialog(Dialog[None]):
         self.show_message(keys)
 
     def close_field(self) -> None:
-        """Back to the list."""
+        """Close the field and focus the list."""
         self.query_one("#setting-field", Input).display = False
         self.query_one(OptionList).focus()
 

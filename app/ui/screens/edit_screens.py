@@ -79,7 +79,7 @@ class EditScreen(Dialog[bool]):
         return f"Edit {self._proposal_id} · {self._path}"
 
     def body(self) -> Iterable[Widget]:
-        """A warning where the eye would miss something, and the text."""
+        """Yield a warning about characters that are hard to see, if there are any, and the editor."""
         found = find_deceptive(self._text)
         if found:
             yield Static(
@@ -90,11 +90,11 @@ class EditScreen(Dialog[bool]):
         yield self.make_editor()
 
     def make_editor(self) -> CodeEditor:
-        """The editor with the text."""
+        """Return the editor with the text."""
         return CodeEditor(self._text, self._path)
 
     def on_mount(self) -> None:
-        """The cursor goes to the line that the user was looking at."""
+        """Move the cursor to the line that the user was looking at."""
         editor = self.query_one(CodeEditor)
         editor.focus()
         editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
@@ -110,13 +110,13 @@ class EditScreen(Dialog[bool]):
         self.show_status(f"{f'{mode} · ' if mode else ''}{self.status_text()}")
 
     def status_text(self) -> str:
-        """The words for the frame, after the mode of vim's keys."""
+        """Return the text at the bottom of the frame: vim's mode and the position."""
         row, column = self.query_one(CodeEditor).cursor_location
         return f"{'changed, not saved · ' if self.has_changes else ''}line {row + 1}, column {column + 1}"
 
     @property
     def has_changes(self) -> bool:
-        """Whether the text is another than the proposed one."""
+        """Return whether the text differs from the proposed one."""
         return self.query_one(CodeEditor).source != self._text
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
@@ -245,12 +245,12 @@ class ConflictScreen(EditScreen):
         return self._hints(types=False)
 
     def body(self) -> Iterable[Widget]:
-        """Why it is stale, and the text."""
+        """Yield the reason why the proposal is stale, and the editor."""
         yield Static(self._why(), id="resolve-why", classes="text")
         yield from super().body()
 
     def make_editor(self) -> CodeEditor:
-        """The editor with the conflicts."""
+        """Return the editor with the conflicts."""
         return ConflictEditor(self._conflict)
 
     def on_mount(self) -> None:
@@ -258,7 +258,7 @@ class ConflictScreen(EditScreen):
 
     @property
     def has_changes(self) -> bool:
-        """Whether the user has chosen or written anything."""
+        """Return whether the user has chosen or written anything."""
         return self._side is not None or self._unsaved is not None or super().has_changes
 
     def status_text(self) -> str:

@@ -85,7 +85,7 @@ class HelpScreen(Dialog[None]):
                 yield Static(id="help-right")
 
     def on_mount(self) -> None:
-        """The cursor goes to the field."""
+        """Focus the search field."""
         self.query_one(Input).focus()
 
     @on(Input.Changed)
@@ -95,11 +95,11 @@ class HelpScreen(Dialog[None]):
         self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """The columns follow the width."""
+        """Fit the columns to the width."""
         self._show(self.query_one(Input).value, event.size.width)
 
     def on_key(self, event: events.Key) -> None:
-        """The text scrolls while the field has the focus."""
+        """Scroll the text while the field has the focus."""
         scroll = self.query_one("#help-text", VerticalScroll)
         steps = {"up": -1, "down": 1, "pageup": -(scroll.size.height - 1), "pagedown": scroll.size.height - 1}
         if event.key in steps:

@@ -263,7 +263,7 @@ class ModelSettingsScreen(ValuesDialog):
         self.open_field(text, f"{row.title}: {row.help}", keys)
 
     def action_turn(self, step: int) -> None:
-        """The next value, or the one before."""
+        """Change the setting to its next value, or to the one before with -1."""
         row = self._row
         if self.is_field_open or row.kind != "choice":
             return

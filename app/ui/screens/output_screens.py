@@ -74,7 +74,7 @@ class ChecksScreen(Dialog[None]):
         view.go_to_line(following[0] if following and not view.is_at_end else heads[0])
 
     def action_copy(self) -> None:
-        """All of it."""
+        """Copy the whole output."""
         self.app.copy_to_clipboard("\n".join(line.text for line in self._lines))
         self.notify("Copied.", timeout=2)
 
@@ -186,7 +186,7 @@ class ExternalDiffScreen(Dialog[None]):
         self.show_status(place)
 
     def action_file(self, by: int) -> None:
-        """The next file, or the one before."""
+        """Show the next file, or the one before with -1."""
         self._at = (self._at + by) % len(self._paths)
         self._load()
 

@@ -263,7 +263,7 @@ class SettingsScreen(ValuesDialog):
                 self.action_turn(1)
 
     def action_turn(self, step: int) -> None:
-        """The next value, or the one before."""
+        """Change the setting to its next value, or to the one before with -1."""
         row = self._row
         if row is None or row.kind == "commands" or self.is_field_open:
             return

@@ -170,7 +170,7 @@ class EndpointScreen(Dialog[bool]):
         self._save = save
 
     def body(self) -> Iterable[Widget]:
-        """Both fields, where requests go, where it is kept."""
+        """Yield the fields for key and address, the host that gets requests, and the file that stores them."""
         yield Static("The key of a hosted model, the address of a server, or both.", classes="text")
         with Horizontal():
             yield Label("Key")
@@ -221,7 +221,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Submitted)
     def save_endpoint(self) -> None:
-        """Save what was entered."""
+        """Save the entered key and address."""
         changes = self._changes
         if fault := self._fault(changes):
             self._say(fault, problem=True)
@@ -287,7 +287,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def body(self) -> Iterable[Widget]:
-        """Yield what is missing, what was found, and what to do."""
+        """Yield the missing settings, the servers that were found, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")

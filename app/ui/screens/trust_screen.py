@@ -41,7 +41,7 @@ class TrustRequest:
 
     @property
     def all_trusted(self) -> bool:
-        """Whether nothing here awaits trust."""
+        """Return whether the user trusts all parts already."""
         return self.trusted and self.commands_trusted and all(each.trusted for each in self.servers)
 
     @property

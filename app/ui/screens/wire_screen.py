@@ -86,7 +86,7 @@ class WireScreen(Dialog[None]):
             view.go_to_line(marked[which])
 
     def action_copy(self) -> None:
-        """All of it as JSON."""
+        """Copy the whole request as JSON."""
         self.app.copy_to_clipboard(format_body(self._body))
         self.notify("Copied.", timeout=2)
 

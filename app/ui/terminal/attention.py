@@ -47,7 +47,7 @@ _LONGEST = 200
 
 
 def desktop_notification_sequence(title: str, text: str) -> str:
-    """The bytes that ask the terminal for a desktop notification; the words cannot end the sequence early."""
+    """Return the escape sequence of a desktop notification; the text cannot end it early."""
     title, text = _plain(title), _plain(text)
     # OSC 777 parts its fields by semicolons; OSC 9 has one field, but ConEmu reads `9;4;…` as something else.
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
@@ -101,7 +101,7 @@ class TerminalNotifier:
         """While another program has the terminal."""
 
     def wrap_driver(self, base: type["Driver"]) -> type["Driver"]:
-        """The same driver, known to this object once it runs."""
+        """Return a subclass of the driver that registers itself here when it starts."""
         attention = self
 
         class NotedDriver(base):  # type: ignore[valid-type, misc]
@@ -128,7 +128,7 @@ class TerminalNotifier:
 
     @property
     def has_terminal(self) -> bool:
-        """Whether the app draws on the terminal at this moment."""
+        """Return whether the app draws on the terminal at the moment."""
         return self._driver is not None
 
     def notify(self, kind: str, text: str) -> None:

@@ -42,7 +42,7 @@ class PaletteFilter(LineFilter):
     """Draws everything with the 240 fixed colours of a terminal's palette."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments in colours of the palette."""
+        """Return the segments in colours of the palette."""
         return [
             segment if segment.style is None else Segment(segment.text, _fitted(segment.style), segment.control)
             for segment in segments
@@ -61,7 +61,7 @@ def _in_palette(colour: RichColor) -> RichColor:
 
 @lru_cache(4096)
 def nearest_palette_colour(red: int, green: int, blue: int) -> int:
-    """The number of the colour of the palette that looks most like this one (each part 0 to 255)."""
+    """Return the number of the colour of the palette that looks most like this one (each part 0 to 255)."""
     wanted = _oklab(red, green, blue)
 
     def distance(number: int) -> float:
@@ -71,7 +71,7 @@ def nearest_palette_colour(red: int, green: int, blue: int) -> int:
 
 
 def add_tints(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
-    """The variables of a theme for a terminal of 256 colours.
+    """Return the variables of a theme, changed so that tints stay visible in 256 colours.
 
     A background that is only just tinted would become a grey by `nearest`, and say nothing any more: those of changed
     lines and words are exchanged for colours of the palette that keep the hue.
@@ -136,7 +136,7 @@ class UnsafeTextFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments, each without unsafe characters."""
+        """Return the segments, each without unsafe characters."""
         if all(is_plain(segment.text, keep="") for segment in segments):
             return segments
         return [Segment(strip_unsafe(segment.text, keep=""), segment.style, segment.control) for segment in segments]
@@ -176,23 +176,23 @@ class TerminalApp(OrderedApp):
         self.theme = fitting_theme(theme.name, self.console.color_system)
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """A theme by name; that of the first picture is known before it can be registered."""
+        """Return a theme by name; that of the first picture is known before it can be registered."""
         first = self._first_theme
         return super().get_theme(theme_name) or (first if theme_name == first.name else None)
 
     def get_driver_class(self) -> type[Driver]:
-        """The platform's driver, which marks keys of one read, and through which attention is called for."""
+        """Return the platform's driver, extended to mark keys of one read and to notify the user."""
         driver = super().get_driver_class()
         _join_reads(driver)
         return self.attention.wrap_driver(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Defaults of the variables that our own style sheets use, mixed from the theme."""
+        """Return defaults of the variables that our own style sheets use, mixed from the theme."""
         theme = self.get_theme(self.theme)
         return make_diff_variable_defaults(theme) if theme is not None else {}
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's variables, fitted to a terminal of 256 colours."""
+        """Return the theme's variables, fitted to a terminal of 256 colours."""
         variables = super().get_css_variables()
         if self._has_palette:
             from app.ui.terminal.fitted_app import add_tints
@@ -206,7 +206,7 @@ class TerminalApp(OrderedApp):
         return self.console.color_system == "256"
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Textual's filters and our own, as one."""
+        """Return Textual's filters and our own, as one."""
         return [combine_filters((*super().get_line_filters(), *self._line_filters))]
 
     @cached_property

@@ -28,7 +28,7 @@ _LARGEST_OWN = 1024 * 1024
 
 
 def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, dirs: AppDirs) -> Theme:
-    """The configured theme, or the standard one."""
+    """Return the configured theme, or the standard one."""
     named = (
         flag,
         environment.get("SIGNOFF_THEME"),
@@ -40,7 +40,7 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
 
 
 def fitting_theme(theme: str, color_system: str | None) -> str:
-    """The theme to show where this one is configured.
+    """Return the theme to show for a configured one; a terminal with few colours may need another.
 
     With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the
     terminal's own colours. Any other theme is the user's choice.

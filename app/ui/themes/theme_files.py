@@ -51,7 +51,7 @@ class ThemeFile(BaseModel):
     """Further style variables, such as `diff-added-background`."""
 
     def to_textual_theme(self) -> "Theme":
-        """The Textual theme."""
+        """Return the Textual theme."""
         from textual.theme import Theme
 
         return Theme(**self.model_dump())

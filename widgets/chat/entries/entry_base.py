@@ -23,7 +23,7 @@ _SHORTEST_NAME = 12
 
 
 def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
-    """The line, behind the cells that lead all lines of its entry; the name is shortened where it is narrow."""
+    """Return the line of an image after `prefix`; the name is shortened to fit the width."""
     room = width - sum(cell_width(text) for text, _ in prefix) - len(_SIGN)
     facts = shorten_text(image.description, room - _SHORTEST_NAME - 2)
     name = fit_path_end(make_safe_text(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
@@ -49,7 +49,7 @@ class EntryMarks(NamedTuple):
     """The mark of the last row; None for the same as the other rows."""
 
     def mark_at(self, row: int, height: int) -> Span:
-        """The mark of a row of an entry."""
+        """Return the mark of a row of an entry."""
         if row == 0:
             return self.first
         return self.last if self.last is not None and row == height - 1 else self.rest
@@ -60,7 +60,7 @@ class GrowingRows(Protocol):
 
     @property
     def lines(self) -> list[StyledLine]:
-        """The rows as of the last `advance`."""
+        """Return the rows as of the last `advance`."""
         ...
 
     def advance(self, deadline: float | None = None) -> bool:
@@ -81,7 +81,7 @@ class TranscriptEntry(ABC):
 
     @abstractmethod
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The rows for `width` cells beside the marks; at least one, so long as there is no `growing_rows`."""
+        """Return the rows for `width` cells beside the marks; at least one, so long as there is no `growing_rows`."""
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
         """Return rows that grow, for a growing text that is too long to lay out again each time; None otherwise.
@@ -91,11 +91,11 @@ class TranscriptEntry(ABC):
         return None
 
     def marks(self, opened: bool) -> EntryMarks:
-        """The marks at the left; `opened` turns the triangle of an entry that unfolds."""
+        """Return the marks at the left; `opened` turns the triangle of an entry that unfolds."""
         return EntryMarks()
 
     def expected_height(self, width: int) -> int:
-        """About how many rows it will take, without laying it out."""
+        """Return an estimate of the number of rows, without laying them out."""
         return 1
 
     @property

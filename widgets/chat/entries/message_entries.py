@@ -60,7 +60,7 @@ class PlainTextRows:
         self.lines = [heading, *rows, *wrap_text(make_safe_text(text[whole:]), self._face, self.width)]
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Everything is laid out already."""
+        """Return True: everything is laid out already."""
         return True
 
 
@@ -81,7 +81,7 @@ class UserEntry(TranscriptEntry):
     """Images sent with the message."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The words, folded if they are many, and a line for each image."""
+        """Return the rows of the text, folded if they are many, and a line for each image."""
         return [*self._words(width, opened), *(image_line(image, width) for image in self.images)]
 
     def _words(self, width: int, opened: bool) -> list[StyledLine]:
@@ -144,7 +144,7 @@ class CommandEntry(UserEntry):
 
     @property
     def copy_text(self) -> str:
-        """The message as the model has it."""
+        """Return the message as the model gets it."""
         return self.expansion
 
 
@@ -163,7 +163,7 @@ class AnswerEntry(TranscriptEntry):
         return [head, *(struck if opened else struck[:2]), *more]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """The Markdown as far as it is written."""
+        """Return the Markdown as far as it is written."""
         if self.state == "discarded":
             return None
         document = former
@@ -220,7 +220,7 @@ class ReasoningEntry(FoldedEntry):
         return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """All of it, when it is opened."""
+        """Return rows of the whole reasoning if the entry is open."""
         if not opened:
             return None
         document = former if isinstance(former, PlainTextRows) and former.width == width else None
@@ -356,7 +356,7 @@ class TurnEndEntry(TranscriptEntry):
         ]
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """The facts, and how it goes on where that is not plain."""
+        """Return one row with the facts, and a row on how to continue where needed."""
         said = make_safe_text(self.message)
         if self.stopped == "failed":
             told = wrap_text(said or "The request failed.", TextStyle("error"), width)

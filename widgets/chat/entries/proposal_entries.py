@@ -92,7 +92,7 @@ class ProposalEntry(TranscriptEntry):
     """Whether the summary is a command, which is cut to one line here and stands whole in the review."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Id, summary, files with their numbers, state, and how to get to the review."""
+        """Return id, summary, files with their line counts, state, and the key that leads to the review."""
         head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {plural(len(self.files), 'file')}"
@@ -127,7 +127,7 @@ class ProposalEntry(TranscriptEntry):
         return EntryMarks(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
-        """A row for each file that is listed."""
+        """Return the height with a row for each listed file."""
         return 2 + (0 if self.is_command else min(len(self.files), MAX_LISTED_FILES + 1))
 
     @property

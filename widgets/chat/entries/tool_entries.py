@@ -38,7 +38,7 @@ TOOL_VERBS = {
 
 
 def call_target(name: str, arguments: Mapping[str, Any]) -> str:
-    """The target of a call as text from the model: not made safe, not shortened."""
+    """Return the target of a call as text from the model: not made safe, not shortened."""
 
     def get(key: str) -> str:
         value = arguments.get(key)

@@ -57,7 +57,7 @@ _lexers: "dict[str, Lexer | None]" = {"": None}
 
 
 def find_language(info: str) -> str:
-    """The name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
+    """Return the name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
     return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
 
 
@@ -94,7 +94,7 @@ class HighlightedCode:
         return "" if self.language in _lexers else self.language
 
     def spans(self, index: int) -> Sequence[Span]:
-        """The spans of line `index`."""
+        """Return the spans of line `index`."""
         if self.missing_lexer:
             return [(self.lines[index], _PLAIN)]
         if self._highlighted is None:

@@ -29,7 +29,7 @@ _URL = re.compile(r"https?://[^\s<>\"'`]*[^\s<>\"'`.,;:!?)\]}]")
 
 @lru_cache(maxsize=1)
 def markdown_parser() -> "MarkdownIt":
-    """The Markdown parser: CommonMark with tables and strikethrough; HTML stays text."""
+    """Return the Markdown parser: CommonMark with tables and strikethrough; HTML stays text."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
@@ -44,7 +44,7 @@ def link_references(source: str) -> dict[str, Any]:
 
 
 def inline_spans(tokens: Sequence["Token"], base: TextStyle) -> list[list[Span]]:
-    """The spans of an inline token's children, one list for each hard line."""
+    """Return the spans of an inline token's children, one list for each hard line."""
     rows: list[list[Span]] = [[]]
     faces = [base]
     for token in tokens:
@@ -109,7 +109,7 @@ _GAP = 3
 
 
 def column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
-    """Widths of the columns so that these rows fit into `width` cells.
+    """Return widths of the columns so that these rows fit into `width` cells.
 
     Long columns give way first; words stay whole as long as all the longest ones have room.
     """
@@ -208,7 +208,7 @@ class RenderState:
 
 
 def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
-    """Whether an empty row goes between two chunks."""
+    """Return whether an empty row goes between two chunks."""
     if previous is None or not chunk.begins or previous.kind == "heading":
         return chunk.spaced and not chunk.begins and chunk.kind in ("item_rest", "quote")
     if chunk.kind == "item" and (previous.number is None) != (chunk.number is None) and previous.kind == "item":
@@ -221,7 +221,7 @@ def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> boo
 def render_chunk(
     chunk: MarkdownChunk, width: int, state: RenderState, rows_above: list[StyledLine]
 ) -> list[StyledLine]:
-    """The lines of a chunk. A `rest` takes the last line out of `rows_above` and flows on from it."""
+    """Return the lines of a chunk; a `rest` takes the last line out of `rows_above` and continues it."""
     if chunk.kind == "rest":
         lines = _flow_on(chunk, width, rows_above, state)
     else:

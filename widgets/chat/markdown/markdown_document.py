@@ -50,7 +50,7 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
 
 
 def close_inline_marks(text: str) -> str:
-    """Text that was cut off inside emphasis, code or an address, with the marks closed."""
+    """Return a cut-off text with open emphasis, code and addresses closed."""
     begins = max((found.end() for found in _PARAGRAPH.finditer(text)), default=0)
     last = _CODE.sub(lambda code: "x" * len(code[0]), text[begins:])
     if last.count("`") % 2:
@@ -124,7 +124,7 @@ class MarkdownDocument:
 
     @property
     def lines(self) -> list[StyledLine]:
-        """The rows as of the last `advance`."""
+        """Return the rows as of the last `advance`."""
         return [*self._lines, *self._note] if self._note else self._lines
 
     @property
@@ -134,12 +134,12 @@ class MarkdownDocument:
 
     @property
     def width(self) -> int:
-        """Cells that the rows were laid out for."""
+        """Return cells that the rows were laid out for."""
         return self._width
 
     @property
     def source(self) -> str:
-        """The whole text so far."""
+        """Return the whole text so far."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
@@ -149,7 +149,7 @@ class MarkdownDocument:
         return text == self.source if self._finished else text.startswith(self.source)
 
     def append_source(self, text: str) -> None:
-        """More source."""
+        """Append source text."""
         self._parts.append(text)
         self._incoming.append(text)
 
@@ -236,7 +236,7 @@ class MarkdownDocument:
 
 
 def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str) -> list[StyledLine]:
-    """The rows of a whole text."""
+    """Return the rows of a whole text."""
     document = MarkdownDocument(width, make_safe)
     document.append_source(text)
     document.finish()

@@ -62,7 +62,7 @@ TABLE_DELIMITER_PATTERN = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?
 
 
 def indentation_width(line: str) -> int:
-    """Spaces before the text of a line."""
+    """Return spaces before the text of a line."""
     return len(line) - len(line.lstrip(" "))
 
 
@@ -127,11 +127,11 @@ class MarkdownSplitter:
 
     @property
     def fence(self) -> str:
-        """The marks that end the code that the next line is in, if it is in code."""
+        """Return the closing marks of the code block that the next line is in; empty outside code."""
         return self._fence if self._kind == "fence" else self._inner_fence
 
     def copy(self) -> "MarkdownSplitter":
-        """An independent splitter in the same state, to try an unfinished line on."""
+        """Return an independent splitter in the same state, to try an unfinished line on."""
         other = MarkdownSplitter.__new__(MarkdownSplitter)
         for name in MarkdownSplitter.__slots__:
             setattr(other, name, getattr(self, name))
@@ -177,7 +177,7 @@ class MarkdownSplitter:
         return chunks, rest
 
     def finish(self) -> list[MarkdownChunk]:
-        """The end of the text: the chunk that was still open."""
+        """End the text; return the chunk that was still open."""
         return [] if self._kind is None else [self._close()]
 
     # A line that is too long.

@@ -32,7 +32,7 @@ class LazySpans(Protocol):
     """Text whose styles are computed only when it is drawn (highlighted code)."""
 
     def spans(self, index: int) -> Sequence[Span]:
-        """The spans of line `index`."""
+        """Return the spans of line `index`."""
         ...
 
     @property
@@ -58,11 +58,11 @@ class StyledLine(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The row's characters."""
+        """Return the row's characters."""
         return "".join(text for text, _ in self.spans)
 
     def resolve_spans(self) -> Sequence[Span]:
-        """The spans with lazy faces worked out."""
+        """Return the spans with lazy faces worked out."""
         if self.code is None:
             return self.spans
         source, index, start, end = self.code
@@ -73,17 +73,17 @@ BLANK_LINE = StyledLine(())
 
 
 def make_safe_text(text: str) -> str:
-    """Untrusted text made safe to show, its line ends as newlines."""
+    """Return untrusted text with unsafe characters made visible; its line ends become newlines."""
     return without_controls(text.replace("\r\n", "\n"))
 
 
 def cell_width(text: str) -> int:
-    """Cells that the text takes in a terminal."""
+    """Return cells that the text takes in a terminal."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
-    """The characters from `start` up to `end`, with their faces."""
+    """Return the characters from `start` up to `end`, with their faces."""
     taken: list[Span] = []
     position = 0
     for text, face in spans:
@@ -95,7 +95,7 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
 
 
 def find_row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
-    """Greedy line breaking at spaces: yields start, end, and the joint to the row above (None for the first).
+    """Yield start, end and the joint to the row above (None for the first) of rows broken at spaces.
 
     A word wider than a row is cut between graphemes.
     """
@@ -123,7 +123,7 @@ def find_row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | Non
 
 
 def find_fitting_end(text: str, position: int, width: int) -> int:
-    """The end of the longest piece from `position` that fits into `width` cells; at least one grapheme."""
+    """Return the end of the longest piece from `position` that fits into `width` cells; at least one grapheme."""
     window = text[position : position + 2 * width + 8]
     if window.isascii():
         return min(len(text), position + width)
@@ -188,7 +188,7 @@ def hidden_lines_note(rows: Sequence[StyledLine], further: int = 0) -> str:
 
 
 def shorten_text(text: str, width: int) -> str:
-    """The text in one row of at most `width` cells, an ellipsis where something was left out."""
+    """Return the text in one row of at most `width` cells, an ellipsis where something was left out."""
     flat = " ".join(text.split())
     if cell_width(flat) <= width:
         return flat
@@ -203,7 +203,7 @@ def shorten_path(text: str, width: int) -> str:
 
 
 def fit_path_end(path: str, width: int) -> str:
-    """The end of a path that has no room in `width` cells, from the name of a folder on if that is possible."""
+    """Return the end of a path that fits into `width` cells, from the start of a folder's name if possible."""
     if cell_width(path) <= width:
         return path
     tail = path[-max(1, width - 1) :]
@@ -213,7 +213,7 @@ def fit_path_end(path: str, width: int) -> str:
 
 
 def format_seconds(duration: float) -> str:
-    """A duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty where it is not worth a word."""
+    """Return a duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty if it is short."""
     if duration < 0.05:
         return ""
     if duration < 9.95:
