@@ -226,7 +226,7 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
 
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
     loaded = all_modules_after(
-        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+        "from app.ui.startup import import_chat_side, import_session_modules\nimport_chat_side(); import_session_modules()"
     )
     later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
@@ -255,7 +255,7 @@ def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> N
 
 def test_where_commands_run_is_loaded_once_one_does() -> None:
     loaded = all_modules_after(
-        "from app.ui.startup import load_session_parts\nload_session_parts()\n"
+        "from app.ui.startup import import_session_modules\nimport_session_modules()\n"
         "from app.tools.tool_registry import make_standard_tools\n"
         "assert 'run_command' in make_standard_tools(lambda: None).names"
     )
@@ -308,7 +308,7 @@ def test_to_load_a_session_reads_no_source_code() -> None:
         "import tokenize\n"
         "def refuse(*_): raise AssertionError\n"
         "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
-        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+        "from app.ui.startup import import_chat_side, import_session_modules\nimport_chat_side(); import_session_modules()"
     )
     assert "app" in modules_after(code)
 
