@@ -32,7 +32,13 @@ class Runner(EvidenceRunner):
         self.first = {"h": MARK}
 
     async def collect(
-        self, proposal_id: str, chosen: object, check: CheckTable, seconds: float, tell: Tell = lambda found: None
+        self,
+        proposal_id: str,
+        chosen: object,
+        check: CheckTable,
+        seconds: float,
+        tell: Tell = lambda found: None,
+        wait_for_quiet: object = None,
     ) -> ProposalEvidence:
         self.running.append(proposal_id)
         found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)
