@@ -73,6 +73,8 @@ async def run_check(
     files: Sequence[str],
     progress: Callable[[str], None],
     read_artifacts: Callable[[SandboxRun], None] = lambda run: None,
+    *,
+    when_idle: bool = False,
 ) -> CheckOutcome:
     """Run a check on one tree.
 
@@ -80,6 +82,7 @@ async def run_check(
         files: What `{files}` stands for.
         progress: Takes the last line of its output as it grows.
         read_artifacts: Reads what it has written, on a thread, before that is thrown away.
+        when_idle: Give it only the processor time that nothing else wants, where the system can.
     """
     if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
@@ -97,7 +100,7 @@ async def run_check(
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
-                [*_nice(), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
+                [*_give_way(when_idle), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
             )
             await run_shielded(asyncio.to_thread(read_artifacts, run))
     except (StartFailed, OSError) as error:
@@ -120,8 +123,11 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     )
 
 
-def _nice() -> list[str]:
-    nice = shutil.which("nice", path="/usr/bin:/bin")
+def _give_way(when_idle: bool) -> list[str]:
+    """Return the command that starts another with a low priority; empty if the system has none."""
+    nice, chrt = (shutil.which(name, path="/usr/bin:/bin") for name in ("nice", "chrt"))
+    if when_idle and chrt:
+        return [chrt, "--idle", "0"]
     return [nice, "-n", str(_NICENESS)] if nice else []
 
 

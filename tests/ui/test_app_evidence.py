@@ -82,6 +82,25 @@ async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path
 
 
 @pytest.mark.layer
+async def test_no_tests_begin_before_the_user_pauses(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("widgets.common.input_order._QUIET", 3600.0)
+    prepared(tmp_path, NEEDS_HEY)
+    async with running(tmp_path, server, size=(160, 45)) as run:
+        await stage(run, server, "'Hey '")
+        await run.review()
+        monkeypatch.setattr("widgets.common.input_order._LONGEST_WAIT", 3600.0)
+        await run.pilot.press("E")
+        await run.pilot.pause(1.5)
+        assert "held by the check" not in run.text
+        await run.pilot.press("E")
+        monkeypatch.setattr("widgets.common.input_order._LONGEST_WAIT", 0.1)
+        await run.pilot.press("E")
+        await run.see("held by the check")
+
+
+@pytest.mark.layer
 async def test_evidence_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:

@@ -124,7 +124,7 @@ def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
 
 
 def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Strip, "divide_strip", original_strip_divide)
+    monkeypatch.setattr(Strip, "divide", original_strip_divide)
     TerminalApp(own_theme(STANDARD_THEME))
     gc.collect()
     gc.disable()

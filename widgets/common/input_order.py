@@ -78,6 +78,10 @@ _PAINTED = 0.01
 """Seconds after which what the user did is on the screen."""
 _HELD_UP = 0.1
 """Seconds after which a large change goes on, however fast somebody types."""
+_QUIET = 1.0
+"""Seconds without input after which the user pauses."""
+_LONGEST_WAIT = 10.0
+"""Seconds that work waits for such a pause."""
 JOINED_KEYS_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
 """Says why a key that decides did nothing."""
 _IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
@@ -159,6 +163,14 @@ class InputOrder:
             async with asyncio.timeout(_HELD_UP):
                 await self._done.wait()
                 await asyncio.sleep(self._done_at + _PAINTED - time.monotonic())
+
+    async def wait_for_quiet(self) -> None:
+        """Return once there was no input for a second, or after ten seconds of it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST_WAIT):
+                while (rest := self._done_at + _QUIET - time.monotonic()) > 0:
+                    await asyncio.sleep(rest)
+                    await self._done.wait()
 
     @staticmethod
     def is_undelivered_input(event: events.Event) -> bool:
@@ -261,6 +273,12 @@ async def wait_until_input_painted(app: App[Any]) -> None:
     """Return once the effect of the user's input is on the screen; call it before a large change."""
     if isinstance(app, OrderedApp):
         await app.input.wait_until_painted()
+
+
+async def wait_for_quiet(app: App[Any]) -> None:
+    """Return once the user of an app pauses; call it before work that takes the processor."""
+    if isinstance(app, OrderedApp):
+        await app.input.wait_for_quiet()
 
 
 def is_handling_input(app: App[Any]) -> bool:

@@ -1,7 +1,7 @@
 """Collects evidence when a check has passed or the user asks, and drops outdated evidence."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -41,6 +41,7 @@ class EvidenceScheduler:
         seconds: How long tests may run for one proposal.
         chosen: The hunks that an approval of a proposal would name now.
         publish: Takes what is known of a proposal whenever that has changed; nothing is, without marks.
+        wait_for_quiet: Awaited before each run of tests: returns once the user pauses.
     """
 
     runner: EvidenceRunner
@@ -48,6 +49,7 @@ class EvidenceScheduler:
     seconds: Callable[[], float]
     chosen: Callable[[Proposal], ChosenHunks]
     publish: Callable[[ProposalEvidence], None]
+    wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     _followed: dict[str, _Followed] = field(default_factory=dict, init=False)
     _waiting: dict[str, Proposal] = field(default_factory=dict, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -164,7 +166,12 @@ class EvidenceScheduler:
 
         async with self._turn:
             try:
-                tell(await self.runner.collect_evidence(proposal_id, followed.chosen, check, self.seconds(), tell))
+                seconds = self.seconds()
+                tell(
+                    await self.runner.collect_evidence(
+                        proposal_id, followed.chosen, check, seconds, tell, self.wait_for_quiet
+                    )
+                )
             except FilesChanged:
                 tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
             except Exception as error:

@@ -3,7 +3,7 @@
 import asyncio
 import shlex
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,6 +69,7 @@ class _Search:
     budget: float
     tell: ReportEvidence
     found: ProposalEvidence
+    wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
     """Of each group, by the ids of its hunks."""
@@ -140,6 +141,7 @@ class EvidenceRunner:
         check: CheckTable,
         seconds: float,
         report: ReportEvidence = lambda found: None,
+        wait_for_quiet: Callable[[], Awaitable[None]] | None = None,
     ) -> ProposalEvidence:
         """Run tests without each hunk of a waiting proposal. Cancelled, it leaves no process.
 
@@ -152,6 +154,7 @@ class EvidenceRunner:
             check: Whose tests run.
             seconds: How long tests may run, all told.
             report: Takes what is known after each step.
+            wait_for_quiet: Awaited before each run of tests: returns once the user pauses.
 
         Raises:
             ProposalError: It doesn't wait, or has no such hunk.
@@ -159,6 +162,7 @@ class EvidenceRunner:
             OSError: The workspace can't be read.
         """
         search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, report)
+        search.wait_for_quiet = wait_for_quiet
         if not search.plan.groups and not search.plan.tests:
             return search.found
         if why_not := await self._checks.unavailable_reason():
@@ -391,8 +395,10 @@ class EvidenceRunner:
             chosen = files_for_check(search.check, files) or ()
             command = _command(search.check, selection, root, 0 if is_whole else _ENOUGH)
             timed = search.check.model_copy(update={"run": command, "seconds": seconds})
-            return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave)
+            return await run_check(sandbox, root, timed, tree, chosen, lambda line: None, leave, when_idle=True)
 
+        if search.wait_for_quiet is not None:
+            await search.wait_for_quiet()
         ended = await self._checks.run_at_low_priority(run)
         search.seconds += ended.seconds
         outcome = read_suite_outcome(ended, report)

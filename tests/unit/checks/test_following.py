@@ -53,7 +53,7 @@ class Endless:
     async def unavailable_reason(self) -> str:
         return ""
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         self.running.set()
         try:
             await asyncio.Event().wait()
@@ -103,7 +103,7 @@ class Brief(Endless):
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         self.results[check.name] = CheckResult(check.name, self._outcome.state, check.when, self._outcome)
         return self.results[check.name]
 
@@ -111,7 +111,7 @@ class Brief(Endless):
 class Failing(Brief):
     """A runner that fails as it runs one."""
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, tell: ReportResult) -> CheckResult:
         raise OSError("The disk is full.")
 
 
@@ -198,7 +198,7 @@ class Runner:
     async def unavailable_reason(self) -> str:
         return self._why_not
 
-    async def run(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:
+    async def run_check(self, check: CheckTable, trees: WorkspaceVersions, *, patience: float) -> CheckResult:
         self.ran.append(check.name)
         if check.name == "hangs":
             raise TimeoutError

@@ -31,13 +31,14 @@ class Runner(EvidenceRunner):
         self.go = asyncio.Event()
         self.first = {"h": MARK}
 
-    async def collect(
+    async def collect_evidence(
         self,
         proposal_id: str,
         chosen: object,
         check: CheckTable,
         seconds: float,
         tell: ReportEvidence = lambda found: None,
+        wait_for_quiet: object = None,
     ) -> ProposalEvidence:
         self.running.append(proposal_id)
         found = ProposalEvidence(proposal_id, 1, marks=self.first, tree="t", is_running=True)

@@ -190,7 +190,7 @@ async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user:
 async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         (root / f".git/objects/{number:02}").mkdir()
-    monkeypatch.setattr("app.sandbox.make_workspace_backup.MAX_BACKUP_FILES", 100)
+    monkeypatch.setattr("app.sandbox.workspace_backup.MAX_BACKUP_FILES", 100)
     async with sandbox.open_run({}) as run:
         assert await printed(run, "echo ran") == "ran\n"
 
@@ -258,7 +258,7 @@ async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Pa
 async def test_nothing_runs_where_there_is_too_much_to_keep(
     root: Path, sandbox: Sandbox, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"app.sandbox.make_workspace_backup.{limit}", most)
+    monkeypatch.setattr(f"app.sandbox.workspace_backup.{limit}", most)
     with pytest.raises(OSError, match="more here than"):
         async with sandbox.open_run({}):
             pytest.fail("it was opened")
