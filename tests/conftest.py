@@ -160,5 +160,5 @@ def why_no_layer() -> str:
     with tempfile.TemporaryDirectory(prefix="signoff-tests-") as folder:
         workspace = Path(folder).resolve() / "ws"
         workspace.mkdir()
-        probe = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own=()).probe())
+        probe = asyncio.run(Sandbox(Workspace(workspace), workspace.parent / "runs", own_folders=()).probe())
     return probe.why_not if probe.mode is SandboxMode.IN_PLACE else ""

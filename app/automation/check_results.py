@@ -184,9 +184,9 @@ class CheckResult:
         """Return whether it ended on exactly the bytes that an approval would leave."""
         return self.state.has_outcome and not self.stale
 
-    def as_outdated(self, now: WorkspaceTree, change: str = "") -> "CheckResult":
+    def as_outdated(self, current_tree: WorkspaceTree, change: str = "") -> "CheckResult":
         """Return the result marked outdated, since an approval would leave another tree; `change` says why."""
-        return replace(self, stale=change or _difference(self.tree, now))
+        return replace(self, stale=change or _difference(self.tree, current_tree))
 
     @property
     def to_fact(self) -> CheckFact:

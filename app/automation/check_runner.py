@@ -183,10 +183,12 @@ class CheckRunner:
         """Return the trees that a check would compare now. Raises `OSError`."""
         return CheckedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
 
-    def cached_result(self, check: CheckTable, trees: WorkspaceVersions, read: CheckedTrees) -> CheckResult | None:
+    def cached_result(
+        self, check: CheckTable, trees: WorkspaceVersions, checked_trees: CheckedTrees
+    ) -> CheckResult | None:
         """Return the cached result for these exact bytes, if there is one."""
-        known = self._known.get((check, trees.files, read.ids))
-        return known and replace(known, tree=read.after, hunks=trees.hunks)
+        known = self._known.get((check, trees.files, checked_trees.ids))
+        return known and replace(known, tree=checked_trees.after, hunks=trees.hunks)
 
     async def run_check(
         self,

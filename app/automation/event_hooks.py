@@ -37,7 +37,7 @@ class HookFile(BaseModel):
     removed: int
 
 
-class HookDocument(BaseModel):
+class HookEventDocument(BaseModel):
     """The JSON document of one event; fields that do not apply are empty."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -71,9 +71,9 @@ class HookDocument(BaseModel):
     """Of `question`: what there is to choose from."""
 
 
-def proposal_document(proposal: Proposal, workspace: str) -> HookDocument:
+def proposal_document(proposal: Proposal, workspace: str) -> HookEventDocument:
     """Return the document of a staged proposal."""
-    return HookDocument(
+    return HookEventDocument(
         event="staged",
         workspace=workspace,
         session=proposal.session,
@@ -85,9 +85,9 @@ def proposal_document(proposal: Proposal, workspace: str) -> HookDocument:
     )
 
 
-def event_document(event: Event, session: str, workspace: str, now: float) -> HookDocument | None:
+def event_document(event: Event, session: str, workspace: str, now: float) -> HookEventDocument | None:
     """Return the document for an event of a session's log; None for events without hooks."""
-    told = partial(HookDocument, workspace=workspace, session=session, time=event.time or now)
+    told = partial(HookEventDocument, workspace=workspace, session=session, time=event.time or now)
     match event:
         case ProposalDecided():
             return told(
@@ -139,7 +139,7 @@ class HookRunner:
         self.patience: float | None = None
         """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
 
-    def queue_event(self, hooks: Sequence[HookTable], document: HookDocument) -> None:
+    def queue_event(self, hooks: Sequence[HookTable], document: HookEventDocument) -> None:
         """Queue an event for the hooks that want it."""
         # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"

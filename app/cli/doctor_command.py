@@ -38,7 +38,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         from app.automation import event_hooks
         from app.cli.keys_servers_completion import document_schema
 
-        print_text(json.dumps(document_schema(event_hooks.HookDocument, event_hooks), indent=2) + "\n")
+        print_text(json.dumps(document_schema(event_hooks.HookEventDocument, event_hooks), indent=2) + "\n")
         return ExitCode.DONE
     found = _endpoint(runtime, quiet=arguments.json)
     rest = [asyncio.run(_check_commands(runtime)), *check_prompt_sources(runtime), *_surroundings(runtime)]

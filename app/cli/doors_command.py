@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from app.cli.command_output import CommandError, ExitCode, print_json, print_line
-from app.cli.json_documents import DoorLine, ProposalLine, TrialLine
+from app.cli.json_documents import DoorLine, DoorTrialLine, ProposalLine
 from app.cli.proposal_list import format_proposal
 from app.doors.hook.agents import AGENTS, Agent, find_agent
 from app.doors.hook.hook_installation import (
@@ -125,7 +125,7 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
     named = arguments.agent if arguments.trial is True else arguments.trial
     if not arguments.json:
         print_line(_TRIAL.format(TRIAL_SECONDS // 60))
-    lines: list[TrialLine] = []
+    lines: list[DoorTrialLine] = []
     for agent in AGENTS:
         if named not in (None, agent.name):
             continue
@@ -136,7 +136,7 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
             else [TrialResult("an edit", "not tried", "it is not installed")]
         )
         for trial in trials:
-            lines.append(TrialLine(agent=agent.name, program=program, **trial._asdict()))
+            lines.append(DoorTrialLine(agent=agent.name, program=program, **trial._asdict()))
             if not arguments.json:
                 print_line(f"{agent.name:<8} {trial.edit}: {trial.verdict}; {trial.why}")
         if program and not arguments.json and find_installed_hook(runtime, agent) is None:

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 
-from app.automation.evidence.evidence_runner import FilesChanged
+from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.automation.recipe_runner import NotReproducible
@@ -34,7 +34,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
 
     try:
         found = asyncio.run(runtime.evidence.collect_evidence(proposal.id, chosen, check, seconds, tell))
-    except FilesChanged as changed:
+    except FilesChangedDuringTests as changed:
         raise CommandError(f"Nothing can be said about {proposal.id}: {changed}.") from changed
     if found.why_not:
         raise CommandError(f"Nothing was run: {found.why_not}.")

@@ -491,7 +491,7 @@ async def _ask(arguments: argparse.Namespace) -> int:
 
 
 async def ask_side_question(
-    runtime: OpenWorkspace, proposal: Proposal, place: ThreadAnchor, question: str
+    runtime: OpenWorkspace, proposal: Proposal, anchor: ThreadAnchor, question: str
 ) -> SideExchange:
     """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
     settings = settings_with_picked_model(runtime)
@@ -501,7 +501,7 @@ async def ask_side_question(
         raise CommandError(str(error), ExitCode.USAGE) from error
     session = open_session(runtime, model, _session_of(runtime, proposal), settings)
     try:
-        return await ask_in_session(session, place, question)
+        return await ask_side_question_in_session(session, anchor, question)
     finally:
         await session.close()
         await model.aclose()
@@ -527,9 +527,9 @@ def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | N
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
-async def ask_in_session(session: Session, place: ThreadAnchor, question: str) -> SideExchange:
+async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, question: str) -> SideExchange:
     """Ask a question aside in a session; return it with its answer."""
-    uid = await session.aside.ask(place, question)
+    uid = await session.aside.ask(anchor, question)
     await session.aside.wait_until_idle()
     exchange = next(one for one in collect_side_exchanges(session.log.events) if one.question.uid == uid)
     if exchange.answer is None:

@@ -46,13 +46,13 @@ class HunkCommands:
         self._ask_aside = ask_aside
 
     async def run_command(
-        self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], place: tuple[FileDiff, Hunk] | None
+        self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], current_hunk: tuple[FileDiff, Hunk] | None
     ) -> None:
         """Carry out a command by its key; raises ProposalError, StorageError, EditorFailed or CommandError."""
-        if place is None:
+        if current_hunk is None:
             await self._ask(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
             return
-        diff, hunk = place
+        diff, hunk = current_hunk
         match key:
             case "s":
                 await self._split(proposal, diff, hunk)

@@ -437,7 +437,7 @@ class DoorLine(JsonDocument):
     """Id of a proposal that would change the project's settings of it; empty for none."""
 
 
-class TrialLine(JsonDocument):
+class DoorTrialLine(JsonDocument):
     """`signoff doors --try --json`: a list of these."""
 
     agent: str

@@ -11,7 +11,7 @@ from app.agent.session import Session
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.headless_run import TurnPrinter, ask_in_session, load_named_images, make_user_message
+from app.cli.headless_run import TurnPrinter, ask_side_question_in_session, load_named_images, make_user_message
 from app.cli.open_app import open_workspace_for_app
 from app.cli.plain_review import PlainReview
 from app.cli.plain_terminal import LineInterrupted, PlainTerminal
@@ -153,7 +153,7 @@ class PlainChat:
             self._terminal.print_lines(f"! {update.message}")
 
     async def _ask_aside(self, proposal: Proposal, place: ThreadAnchor, question: str) -> SideExchange:
-        return await ask_in_session(self.session, place, question)
+        return await ask_side_question_in_session(self.session, place, question)
 
     async def run_conversation(self) -> None:
         """Talk until the user leaves; raises CommandError where there is no model to talk to."""

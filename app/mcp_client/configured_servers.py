@@ -173,10 +173,10 @@ def read_workspace_servers(name: str, content: bytes) -> ImportedServers:
     return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
 
-def merge_servers(found: list[ImportedServers]) -> ImportedServers:
+def merge_servers(imported: list[ImportedServers]) -> ImportedServers:
     """Merge the servers of several files."""
-    definitions = tuple(each for one in found for each in one.definitions)
-    return ImportedServers(definitions, tuple(line for one in found for line in one.problems))
+    definitions = tuple(each for one in imported for each in one.definitions)
+    return ImportedServers(definitions, tuple(line for one in imported for line in one.problems))
 
 
 def _read(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ImportedServers:

@@ -125,9 +125,9 @@ def _object(given: Any) -> dict[str, Any]:
     return given
 
 
-def rank_tools(tools: Sequence[ServerTool], words: str) -> list[ServerTool]:
+def rank_tools(tools: Sequence[ServerTool], query: str) -> list[ServerTool]:
     """Return the tools that contain any of the words, best matches first, names before descriptions."""
-    wanted = {_stem(word) for word in _WORD.findall(words.lower())}
+    wanted = {_stem(word) for word in _WORD.findall(query.lower())}
 
     def score(tool: ServerTool) -> float:
         named = _stems(f"{tool.name} {tool.offer.title}")

@@ -284,10 +284,10 @@ class OpenWorkspace:
                 self._sandbox = Sandbox(
                     self.workspace,
                     self.dirs.runs,
-                    own=(self.dirs.state, self.dirs.config),
+                    own_folders=(self.dirs.state, self.dirs.config),
                     permissions=self._command_permissions(),
                     kept=self.dirs.kept_versions,
-                    bounds=process_limits(self.settings.command_memory, self.settings.command_processes),
+                    limits=process_limits(self.settings.command_memory, self.settings.command_processes),
                 )
             return self._sandbox
 

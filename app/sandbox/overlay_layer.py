@@ -198,7 +198,7 @@ class OverlayLayer:
         folders: LayerFolders,
         access: OutsideAccess,
         variables: Mapping[str, str],
-        kept: KeptFileVersions,
+        kept_versions: KeptFileVersions,
         limits: ProcessLimits,
         pending: PendingFiles,
     ) -> None:
@@ -207,7 +207,7 @@ class OverlayLayer:
         self._folders = folders
         self._layer = folders.upper
         self._access = access
-        self._kept = kept
+        self._kept = kept_versions
         self._limits = limits
         self.variables = variables
         self._set_pending(pending)

@@ -225,9 +225,9 @@ class PathPolicy:
         """Use only the rules read so far, whatever is written from now on; return them for `restore_rules`."""
         return self._git.freeze()
 
-    def restore_rules(self, rules: Mapping[str, str], known: Iterable[str]) -> None:
+    def restore_rules(self, rules: Mapping[str, str], known_paths: Iterable[str]) -> None:
         """Use frozen rules again: those that `freeze_rules` returned, and all paths that they did not ignore."""
-        self._git.restore(rules, known)
+        self._git.restore(rules, known_paths)
 
     def is_tracked_or_pending(self, path: str) -> bool:
         """Return whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""

@@ -141,20 +141,20 @@ class Sandbox:
         workspace: Workspace,
         state: Path,
         *,
-        own: Sequence[Path],
+        own_folders: Sequence[Path],
         permissions: CommandPermissions = _NO_PERMISSIONS,
         modes: Sequence[SandboxMode] = tuple(SandboxMode),
         kept: Path | None = None,
-        bounds: ProcessLimits | None = None,
+        limits: ProcessLimits | None = None,
     ) -> None:
         self._workspace = workspace
         # Resolved, since Landlock's rules in place must not end at a link on the way.
         self._state = Path(os.path.realpath(state))
-        self._own = tuple(own)
+        self._own = tuple(own_folders)
         self.permissions = permissions
         self._modes = tuple(modes)
         self.kept = kept_file_versions(workspace.root, kept or self._state / "kept")
-        self.limits = bounds or process_limits()
+        self.limits = limits or process_limits()
         self._probing = asyncio.Lock()
         self._probed: ProbeResult | None = None
         self._layered = True

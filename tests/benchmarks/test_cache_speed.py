@@ -67,7 +67,7 @@ async def test_a_command_on_a_warm_cache_takes_little_more_with_a_layer_over_it(
 
     def layered(*writable: str) -> Callable[[], Awaitable[None]]:
         folder = home / f"runs{len(writable)}"
-        sandbox = Sandbox(Workspace(root), folder, own=(), permissions=CommandPermissions(writable))
+        sandbox = Sandbox(Workspace(root), folder, own_folders=(), permissions=CommandPermissions(writable))
 
         async def run() -> None:
             if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:

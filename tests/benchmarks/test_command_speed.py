@@ -25,7 +25,7 @@ def spent() -> float:
 
 async def layered(root: Path, state: Path) -> tuple[float, float]:
     """Seconds of CPU and of wall time, the median of each, of an empty command with all around it."""
-    sandbox = Sandbox(Workspace(root), state, own=())
+    sandbox = Sandbox(Workspace(root), state, own_folders=())
     if (await sandbox.probe()).mode is not SandboxMode.OVERLAY:
         pytest.skip((await sandbox.probe()).why_not)
     rounds = []

@@ -16,7 +16,7 @@ PENDING = {"a.txt": FileOrLink(b"proposed\n", 0o755), "d/y.bin": None, "n/o/new"
 async def main(root: str, state: str, way: str, command: str) -> None:
     """Run it to its end."""
     ways = list(SandboxMode)[list(SandboxMode).index(SandboxMode(way)) :]
-    sandbox = Sandbox(Workspace(Path(root)), Path(state), own=(), modes=ways)
+    sandbox = Sandbox(Workspace(Path(root)), Path(state), own_folders=(), modes=ways)
     await sandbox.probe()
     print("ready", flush=True)
     async with sandbox.open_run(PENDING) as run:

@@ -72,7 +72,7 @@ def test_killed_at_any_instant(processes: Forking, tmp_path: Path, way: SandboxM
             clear = 0 if going_on(mark, tmp_path) else clear + 1
             time.sleep(0.02)
         assert clear == 5, Path("/proc/loadavg").read_text()
-        sandbox = Sandbox(Workspace(root), runs, own=())
+        sandbox = Sandbox(Workspace(root), runs, own_folders=())
         sandbox.restore_after_crash()
         assert state(root) == before
         asyncio.run(sandbox.probe())
@@ -100,7 +100,7 @@ def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_p
     assert (root / "new/code.py").exists() and not (root / "d").exists()
     while going_on(mark, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert "cut off" in Sandbox(Workspace(root), runs, own=()).restore_after_crash()
+    assert "cut off" in Sandbox(Workspace(root), runs, own_folders=()).restore_after_crash()
     assert (root / "a.log").read_text() == "1\n"
     for name in ("a.log", "end.log"):
         (root / name).unlink()

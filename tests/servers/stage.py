@@ -133,7 +133,9 @@ async def stage(
     given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
     runtime = open_workspace(root, given, {**ENVIRONMENT, **(environment or {})})
     if modes:
-        runtime._sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(runtime.dirs.state,), modes=modes)
+        runtime._sandbox = Sandbox(
+            runtime.workspace, runtime.dirs.runs, own_folders=(runtime.dirs.state,), modes=modes
+        )
     on = Stage(root, wire, log)
     on.host = OpenSession(runtime, runtime.settings, on.take)
     await on.host.start()

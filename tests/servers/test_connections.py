@@ -170,7 +170,7 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
     """A server that is to run."""
     (folder / "workspace").mkdir()
     workspace = Workspace(folder / "workspace")
-    sandbox = Sandbox(workspace, folder / "runs", own=())
+    sandbox = Sandbox(workspace, folder / "runs", own_folders=())
     definition = ServerDefinition("play", ServerTable.model_validate({**table, "layer": layer}), "a test")
     tokens = TokenStore(folder / "tokens.json")
     server = McpServer(definition, lambda: sandbox, workspace.root, ENVIRONMENT, tokens, lambda: None)

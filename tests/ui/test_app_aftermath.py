@@ -33,7 +33,7 @@ async def go_on(run: Running, **facts: object) -> str:
     """What is said when the model is to go on after P1 was approved."""
     assert run.app.controllers.review is not None
     after_decision = run.app.controllers.review.actions.after_decision
-    return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), asked=True)
+    return await after_decision.continue_if_wanted(run.proposals[0].model_copy(update=facts), is_requested=True)
 
 
 def causes(run: Running) -> list[str]:

@@ -233,7 +233,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
             " There is no model that could read your words; they are in the log."
         )
         assert (
-            await after_decision.continue_if_wanted(run.proposals[0], asked=True)
+            await after_decision.continue_if_wanted(run.proposals[0], is_requested=True)
             == " There is no model yet that could go on."
         )
 

@@ -81,7 +81,7 @@ async def test_a_session_that_is_open_elsewhere_is_looked_at(tmp_path: Path, ser
             await second.until(lambda: second.app.controllers.review is not None, "the review")
             assert second.app.controllers.review is not None
             after_decision = second.app.controllers.review.actions.after_decision
-            goes_on = await after_decision.continue_if_wanted(proposal("P1", retry_change()), asked=True)
+            goes_on = await after_decision.continue_if_wanted(proposal("P1", retry_change()), is_requested=True)
             assert goes_on == " Let the model go on in the window that has this session open."
             await second.pilot.press("f2")
             assert len(server.requests) == 1

@@ -59,7 +59,7 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         await pilot.press(key)
         (decided,) = app.posted
         assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
-        (comment,) = decided.words.comments
+        (comment,) = decided.feedback.comments
         assert comment.text == "w" and "+2" in comment.quote
         assert app.review.state.unsaid.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
 
@@ -88,8 +88,8 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         await pilot.press("y")
         (decided,) = app.posted
         assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
-        assert (decided.words.feedback or decided.words.comments[0].text) == "hm"
-        assert not isinstance(decided, review_messages.Approve) or decided.go_on == (key == "o")
+        assert (decided.feedback.feedback or decided.feedback.comments[0].text) == "hm"
+        assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
         await pilot.pause()
         assert not app.review.is_writing
         assert app.review.state.unsaid.unsent_pieces(app.proposals["P1"]) == []
@@ -123,7 +123,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
-        assert [comment.text for comment in denied.words.comments] == ["b"]
+        assert [comment.text for comment in denied.feedback.comments] == ["b"]
         left = app.review.state.unsaid.feedback_for(app.proposals["P1"])
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
@@ -136,7 +136,7 @@ async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
         await pilot.press("r", "h", "m", "ctrl+s")
         (denied,) = app.posted
         assert isinstance(denied, review_messages.Deny)
-        app.review.restore_feedback("P1", denied.words)
+        app.review.restore_feedback("P1", denied.feedback)
         app.review.show_outcome("The disk is full.", problem=True)
         await pilot.pause()
         assert "▌ w" in app.text()
@@ -163,4 +163,4 @@ async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
         await pilot.press("y")
         (every,) = app.posted
         assert isinstance(every, review_messages.ApproveAll)
-        assert [[comment.text for comment in one.words.comments] for one in every.each] == [["w"], []]
+        assert [[comment.text for comment in one.feedback.comments] for one in every.each] == [["w"], []]

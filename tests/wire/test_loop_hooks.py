@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.agent.updates import ProposalsChanged
-from app.automation.event_hooks import HookDocument
+from app.automation.event_hooks import HookEventDocument
 from app.conversation.events import Notice, ProposalDecided
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import open_workspace
@@ -34,7 +34,7 @@ def configured(out: Path, *events: str) -> str:
 def told(out: Path) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
     for line in lines:
-        HookDocument.model_validate(line)
+        HookEventDocument.model_validate(line)
     return lines
 
 

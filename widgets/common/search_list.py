@@ -24,7 +24,7 @@ class Choice:
     """Identifies the choice."""
     label: Content
     """The text in the list."""
-    words: str
+    search_text: str
     """The text that a search matches."""
 
 
@@ -139,7 +139,9 @@ class SearchList(Vertical):
     def _narrow(self, wanted: str = "") -> None:
         query = self._field.value.casefold().split()
         self._shown = [
-            choice for choice in self._all if self._asks or all(word in choice.words.casefold() for word in query)
+            choice
+            for choice in self._all
+            if self._asks or all(word in choice.search_text.casefold() for word in query)
         ]
         self._list.clear_options()
         self._list.add_options([Option(_marked(choice.label, query)) for choice in self._shown])

@@ -258,7 +258,7 @@ class ConflictEditor(CodeEditor):
             self.move_cursor((block.start, 0))
             self.scroll_to(x=0, y=max(0, block.start - 2), animate=False)
 
-    def resolve_current(self, side: ConflictSide) -> bool:
+    def resolve_current_conflict(self, side: ConflictSide) -> bool:
         """Replace the open conflict at the cursor by one side or both; return whether there was one."""
         block = self.current_block
         if block is None:

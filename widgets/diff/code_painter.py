@@ -56,7 +56,7 @@ class CodeStyle(NamedTuple):
     """`added`, `removed`, `moved`, or empty for context."""
     sign: str
     """Three cells: a mark for what no test runs, is moved or differs in whitespace alone, + or -, and a space."""
-    words: Sequence[tuple[int, int]]
+    changed_words: Sequence[tuple[int, int]]
     """Changed characters of the source."""
     dim: bool
     """Whether an approval would not write it."""
@@ -226,7 +226,7 @@ class CodePainter:
         if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
             side, number = "new", at.row.new
         tokens: Sequence[StyledStretch] = self.scene.syntax.line_tokens(at.row.file, side, number)
-        words = looks.words
+        words = looks.changed_words
         if shown.stops:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
             words = [(shown.drawn_index(begin), shown.drawn_index(end)) for begin, end in words]

@@ -272,7 +272,7 @@ class PositionBar(Widget):
             named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
             from_top = " from the top" if differs else ""
             parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
-        missing, of = view.on_screen.unseen.count(min(view.cursor.file_index, len(view.diffs) - 1))
+        missing, of = view.on_screen.unseen.count_unseen(min(view.cursor.file_index, len(view.diffs) - 1))
         # Of a single file the approvals say it.
         several = len(view.diffs) > 1
         if several and missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:

@@ -101,7 +101,7 @@ class FileList(ScrollView, can_focus=True):
             return Segment(text, style(*classes, "diff--listed", *over).rich_style)
 
         scene = self.view.sheet.scene
-        missing, of = self.view.on_screen.unseen.count(number)
+        missing, of = self.view.on_screen.unseen.count_unseen(number)
         seen = not missing
         facts = [(f"  {text}", kind) for text, kind in file_facts(diff, scene)]
         if missing and change.hunks and scene.undecided:

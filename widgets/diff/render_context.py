@@ -105,7 +105,7 @@ class RenderContext:
         """Return the cells for a comment or a note."""
         return max(8, self.width - 8)
 
-    def is_counted(self, hunk: Hunk) -> bool:
+    def would_be_written(self, hunk: Hunk) -> bool:
         """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 

@@ -44,13 +44,13 @@ class UnseenLines:
         self._counted: dict[int, tuple[int, int]] = {}
         """By file, which may have many hunks."""
 
-    def count(self, file: int) -> tuple[int, int]:
+    def count_unseen(self, file: int) -> tuple[int, int]:
         """Return how many changed lines of a file were never on screen, and how many there are."""
         change = self._scene.diffs[file].change
         if not change.hunks:
             return int(change.path not in self._seen.files), 1
         if file not in self._counted:
-            hunks = [hunk for hunk in change.hunks if self._scene.is_counted(hunk)]
+            hunks = [hunk for hunk in change.hunks if self._scene.would_be_written(hunk)]
             self._counted[file] = sum(map(self._seen.count_unseen_lines, hunks)), sum(map(changed_line_count, hunks))
         return self._counted[file]
 
@@ -58,7 +58,7 @@ class UnseenLines:
         """Record that `lines` more lines on a row of a hunk have been seen."""
         if row.hunk is None or row.file not in self._counted:
             return
-        if self._scene.is_counted(self._scene.diffs[row.file].change.hunks[row.hunk]):
+        if self._scene.would_be_written(self._scene.diffs[row.file].change.hunks[row.hunk]):
             missing, of = self._counted[row.file]
             self._counted[row.file] = missing - lines, of
 
@@ -73,7 +73,7 @@ class UnseenLines:
             for at, hunk in enumerate(change.hunks):
                 if index == file and at < start_hunk < len(change.hunks):
                     continue
-                if not self._scene.is_counted(hunk):
+                if not self._scene.would_be_written(hunk):
                     continue
                 first = start_number if (index, at) == (file, start_hunk) else 0
                 number = self._seen.first_unseen(hunk, first)

@@ -91,21 +91,21 @@ class SideThreads:
         self._known[answer.question] = SideExchange(known.question, answer)
         return known.question.place
 
-    def exchanges_at(self, place: ThreadAnchor) -> list[SideExchange]:
+    def exchanges_at(self, anchor: ThreadAnchor) -> list[SideExchange]:
         """Return the questions at a place, oldest first."""
-        return [one for one in self._known.values() if one.question.place == place]
+        return [one for one in self._known.values() if one.question.place == anchor]
 
-    def awaited_question(self, place: ThreadAnchor) -> str:
+    def awaited_question(self, anchor: ThreadAnchor) -> str:
         """Return the uid of the unanswered question at a place; empty if there is none."""
-        return next((uid for uid in self._streamed if self._known[uid].question.place == place), "")
+        return next((uid for uid in self._streamed if self._known[uid].question.place == anchor), "")
 
     def exchanges_about(self, proposal: str) -> list[SideExchange]:
         """Return the questions about a proposal."""
         return [one for one in self._known.values() if one.question.proposal == proposal]
 
-    def thread_entries(self, place: ThreadAnchor) -> list[TranscriptEntry]:
+    def thread_entries(self, anchor: ThreadAnchor) -> list[TranscriptEntry]:
         """Return the transcript entries of a thread."""
-        return [entry for one in self.exchanges_at(place) for entry in self._entries(one)]
+        return [entry for one in self.exchanges_at(anchor) for entry in self._entries(one)]
 
     def _entries(self, one: SideExchange) -> list[TranscriptEntry]:
         uid, answer = one.question.uid, one.answer
@@ -152,8 +152,8 @@ _SLICE = 0.004
 class QuestionSubject:
     """The subject of a side question."""
 
-    place: ThreadAnchor
-    words: str
+    anchor: ThreadAnchor
+    label: str
     """`hunk 2 of P7 in a.py`."""
     picked: str = ""
     """The lines that the user picked, with their signs."""
@@ -206,7 +206,7 @@ class AskPanel(Column):
     class FeedbackWanted(Message):
         """The last question and answer are to become feedback."""
 
-        place: ThreadAnchor
+        anchor: ThreadAnchor
 
     def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
         super().__init__(id="asking")
@@ -289,11 +289,11 @@ class AskPanel(Column):
         lines = "" if picked is None else _quoted(diff, picked)
         return QuestionSubject(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
 
-    def show_thread(self, place: ThreadAnchor) -> None:
+    def show_thread(self, anchor: ThreadAnchor) -> None:
         """Open the thread of a place, and go to that as soon as its diff is there."""
-        self._sought = place
+        self._sought = anchor
         self.go_to_requested_thread()
-        self._open(self._topic_of(place))
+        self._open(self._topic_of(anchor))
 
     def _topic_of(self, place: ThreadAnchor) -> QuestionSubject:
         """Return the topic of a place, named as when something was asked there last."""
@@ -327,11 +327,11 @@ class AskPanel(Column):
 
     def _open(self, topic: QuestionSubject) -> None:
         """Show a thread and focus the field; restore its draft."""
-        self.post_message(review_messages.ThreadsWanted(topic.place.proposal))
+        self.post_message(review_messages.ThreadsWanted(topic.anchor.proposal))
         self._put_aside()
         self.topic = topic
-        entries = self.threads.thread_entries(topic.place)
-        self._editor.show_draft(self._drafts.pop(topic.place, ComposerDraft("")))
+        entries = self.threads.thread_entries(topic.anchor)
+        self._editor.show_draft(self._drafts.pop(topic.anchor, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
         layout = self._answers.make_empty_layout()
         for entry in entries:
@@ -351,7 +351,7 @@ class AskPanel(Column):
     def handle_update(self, update: SideUpdate) -> None:
         """Handle an update of a side question."""
         place = self.threads.handle_update(update)
-        if place is not None and self.topic is not None and self.topic.place == place:
+        if place is not None and self.topic is not None and self.topic.anchor == place:
             self._show_thread()
         if isinstance(update, EventRecorded):
             self.show_marks()
@@ -360,7 +360,7 @@ class AskPanel(Column):
         """Show the thread as it is now."""
         if self.topic is None:
             return
-        had_thread, entries = self.has_thread, self.threads.thread_entries(self.topic.place)
+        had_thread, entries = self.has_thread, self.threads.thread_entries(self.topic.anchor)
         shown = {entry.key: entry for entry in self._answers.entries}
         changed = [EntryPut(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
@@ -414,12 +414,12 @@ class AskPanel(Column):
         self.topic = None
         self.remove_class("shown")
 
-    def restore_text(self, place: ThreadAnchor, text: str) -> None:
+    def restore_text(self, anchor: ThreadAnchor, text: str) -> None:
         """Put the text of a failed question back, unless another is being written."""
-        if self.topic is not None and self.topic.place == place and not self._editor.draft.text.strip():
+        if self.topic is not None and self.topic.anchor == anchor and not self._editor.draft.text.strip():
             self._editor.show_draft(ComposerDraft(text))
-        elif place not in self._drafts:
-            self._drafts[place] = ComposerDraft(text)
+        elif anchor not in self._drafts:
+            self._drafts[anchor] = ComposerDraft(text)
 
     def follow_focus(self) -> None:
         """Show the keys that work now; they depend on the focus."""
@@ -430,11 +430,11 @@ class AskPanel(Column):
 
     def _put_aside(self) -> None:
         if self.topic is not None and self._editor.draft.text.strip():
-            self._drafts[self.topic.place] = self._editor.draft
+            self._drafts[self.topic.anchor] = self._editor.draft
 
     def _take_state(self, entries: Sequence[TranscriptEntry]) -> None:
         self.set_class(bool(entries), "-thread")
-        waits = self.topic is not None and bool(self.threads.awaited_question(self.topic.place))
+        waits = self.topic is not None and bool(self.threads.awaited_question(self.topic.anchor))
         answered = any(entry.key.startswith("answer") for entry in entries)
         if (waits, answered) != (self._waits, self._answered):
             self._waits, self._answered = waits, answered
@@ -451,7 +451,7 @@ class AskPanel(Column):
             keys = "Esc closes it"
         elif self._waits:
             keys = f"{first_key_name('asking.close', self._keys)} stops the answer"
-        about = safe_content(self.topic.words, "bold $text-accent")
+        about = safe_content(self.topic.label, "bold $text-accent")
         title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)
 
@@ -484,7 +484,7 @@ class AskPanel(Column):
         if self.topic is None or not (text := self._editor.draft.text.strip()) or self._waits:
             return
         self._editor.show_draft(ComposerDraft(""))
-        self.post_message(review_messages.SideQuestionAsked(self.topic.place, text, self.topic.picked))
+        self.post_message(review_messages.SideQuestionAsked(self.topic.anchor, text, self.topic.picked))
 
     def action_newline(self) -> None:
         start, end = self._editor.selection
@@ -497,14 +497,14 @@ class AskPanel(Column):
     def action_close(self) -> None:
         """Stop the answer that is awaited; else go away."""
         if self.topic is not None and self._waits:
-            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.topic.place)))
+            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.topic.anchor)))
         else:
             self.post_message(self.Closed())
 
     def action_make_feedback(self) -> None:
         """Make question and answer the user's feedback, to be edited."""
         if self.topic is not None:
-            self.post_message(self.FeedbackWanted(self.topic.place))
+            self.post_message(self.FeedbackWanted(self.topic.anchor))
 
     def on_click(self, event: events.Click) -> None:
         """Focus the field."""

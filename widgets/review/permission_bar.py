@@ -30,7 +30,7 @@ from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
     describe_permission_scope,
-    folder_words,
+    describe_request_folder,
     make_chip,
     safe_content,
 )
@@ -162,7 +162,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         if self._shown is None or width < 1:
             return []
         key, asked = self._shown
-        where = "" if asked.kind == "server" else f"  in {folder_words(asked)}"
+        where = "" if asked.kind == "server" else f"  in {describe_request_folder(asked)}"
         title = Content.assemble(safe_content(asked.title, "bold"), (where, QUIET_STYLE))
         detail = [] if self._elsewhere else self._detail(asked, width)
         notes = [] if self._elsewhere else [safe_content(note, QUIET_STYLE) for note in asked.notes[:1]]

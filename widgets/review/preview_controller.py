@@ -66,7 +66,7 @@ class PreviewController:
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
-    def show_current(self) -> None:
+    def show_current_item(self) -> None:
         """Show the current item from the start."""
         self._diffs_of, self.diffs, self.comparing = None, (), False
         self._unfolds_words = False

@@ -158,7 +158,7 @@ class Review(Column):
             field.override_keys(self._keys)
         self.view.sheet.space_key = self.key_of_action("toggle_white_space")
         self.pane.named_keys_changed = self.refresh_bindings
-        self.preview.show_current()
+        self.preview.show_current_item()
 
     def on_resize(self) -> None:
         """Share the height between the panes; show a notice where there is hardly any."""
@@ -185,7 +185,7 @@ class Review(Column):
             self.pane.show_outcome(None)
         self.deciding.update_proposals()
         if self.state.current != before:
-            self.show_current()
+            self.show_current_item()
         else:
             self.preview.update_shown()
             self.draw()
@@ -274,7 +274,7 @@ class Review(Column):
         if not self.state.has_hidden_permission:
             return False
         self.state.show_permission()
-        self.show_current()
+        self.show_current_item()
         return True
 
     def remove_confirmation(self, key: str) -> None:
@@ -283,7 +283,7 @@ class Review(Column):
         self.writing.end_permission(key)
         if self.state.current == key:
             self.state.leave_permission()
-            self.show_current()
+            self.show_current_item()
         else:
             self.draw()
 
@@ -373,15 +373,15 @@ class Review(Column):
         """Show a proposal or a confirmation of the queue, by its id or key."""
         if self.state.is_listed(key) and key != self.state.current:
             self.state.current, self.state.picked = key, True
-            self.show_current()
+            self.show_current_item()
 
     # Drawing
 
-    def show_current(self) -> None:
+    def show_current_item(self) -> None:
         """Show the current item from the start."""
         self.deciding.question = None
         self.pane.clear_key_notice()
-        self.preview.show_current()
+        self.preview.show_current_item()
         self.draw()
 
     def draw(self) -> None:
@@ -899,7 +899,7 @@ class Review(Column):
         """List the proposals of the next origin alone, after the last all again."""
         if self.deciding.question is None:
             self.state.list_next_origin()
-            self.show_current()
+            self.show_current_item()
 
     def action_next_proposal(self) -> None:
         self._step(1)
@@ -1001,10 +1001,10 @@ class Review(Column):
     def _follow_view(self) -> None:
         self.asking.go_to_requested_thread()
 
-    def show_thread(self, place: ThreadAnchor) -> None:
+    def show_thread(self, anchor: ThreadAnchor) -> None:
         """Show a thread and its place, as soon as the diff is loaded."""
         self.show_notice("")
-        self.asking.show_thread(place)
+        self.asking.show_thread(anchor)
 
     def action_close_thread(self) -> None:
         """Close the side question beside the diff; a running answer goes on."""
@@ -1027,8 +1027,8 @@ class Review(Column):
     def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
         event.stop()
         place, answered = (
-            event.place,
-            [one for one in self.asking.threads.exchanges_at(event.place) if one.answer_text],
+            event.anchor,
+            [one for one in self.asking.threads.exchanges_at(event.anchor) if one.answer_text],
         )
         proposal = self.state.get(place.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
@@ -1052,7 +1052,7 @@ class Review(Column):
         if proposal is None:
             return
         if self.preview.comparing:
-            self.show_current()
+            self.show_current_item()
         elif not proposal.supersedes:
             self.show_notice(f"{proposal.id} is the first version.")
         elif self.preview.compare_versions(proposal):

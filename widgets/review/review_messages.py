@@ -37,8 +37,8 @@ class Approve(Message):
     revision: int
     """The revision that was on screen."""
     hunks: tuple[str, ...] | None
-    words: ReviewFeedback = NOTHING_SAID
-    go_on: bool = False
+    feedback: ReviewFeedback = NOTHING_SAID
+    model_continues: bool = False
     """Whether the model goes on at once, once it is written."""
 
 
@@ -48,10 +48,10 @@ class Deny(Message):
 
     proposal_id: str
     hunks: tuple[str, ...] | None = None
-    words: ReviewFeedback = NOTHING_SAID
+    feedback: ReviewFeedback = NOTHING_SAID
     revision: int | None = None
     """The revision that was on screen, where a denial writes; else None."""
-    go_on: bool = False
+    model_continues: bool = False
     """Whether the model goes on without a word of the user: it is told why the proposal was stale."""
 
 
@@ -162,7 +162,7 @@ class ThreadsWanted(Message):
 class SideQuestionAsked(Message):
     """The user asks a side question: updates go to `handle_side_update`."""
 
-    place: ThreadAnchor
+    anchor: ThreadAnchor
     text: str
     picked: str
     """The lines that it is about, with their signs; empty for all of the hunk."""

@@ -72,10 +72,10 @@ def find_actions(lines: Sequence[Content]) -> frozenset[str]:
     )
 
 
-def make_chip(key: KeyNameOf, action: str, words: str, style: str = "$primary") -> Content:
+def make_chip(key: KeyNameOf, action: str, label: str, style: str = "$primary") -> Content:
     """Return a clickable key with its description."""
-    label = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", words)
-    return label.stylize(Style.from_meta({ACTION_META_KEY: action}))
+    chip = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", label)
+    return chip.stylize(Style.from_meta({ACTION_META_KEY: action}))
 
 
 def format_change_counts(added: int, removed: int) -> Content:
@@ -137,9 +137,9 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
-def file_names(proposal: Proposal, most: int = 3) -> Content:
+def file_names(proposal: Proposal, limit: int = 3) -> Content:
     """Return the first names of the files, and the number of further ones."""
-    names = [change.path for change in proposal.files[:most]]
+    names = [change.path for change in proposal.files[:limit]]
     more = len(proposal.files) - len(names)
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
@@ -431,7 +431,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     These rows reach to the end of a command: what follows is the same for every command, and its beginning stands
     beside the keys where there is no room for all of it.
     """
-    where = "" if confirmation.kind == "server" else f" {folder_words(confirmation)}"
+    where = "" if confirmation.kind == "server" else f" {describe_request_folder(confirmation)}"
     asked = [
         NoteRow(-1, f"{PERMISSION_PURPOSES[confirmation.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
@@ -442,7 +442,7 @@ def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
     return rows, len(asked if confirmation.kind in ("command", "server") else rows)
 
 
-def folder_words(confirmation: Confirmation) -> str:
+def describe_request_folder(confirmation: Confirmation) -> str:
     """Return the folder of the request, in words."""
     return "the workspace" if confirmation.folder in ("", ".") else display_text(confirmation.folder).text
 

@@ -126,7 +126,7 @@ class VerdictHandler:
         self._host.show_notice("")
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._host.post_message(replace(self._denial(proposal), go_on=True))
+        self._host.post_message(replace(self._denial(proposal), model_continues=True))
         self._host.draw()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:

@@ -153,13 +153,13 @@ def find_in_line(text: str, at: int, key: str, character: str, count: int, *, ag
     return found + 1 if key == "T" else found
 
 
-def find_text(text: str, at: int, words: str, count: int, *, forward: bool) -> int | None:
+def find_text(text: str, at: int, query: str, count: int, *, forward: bool) -> int | None:
     """Return the next or previous occurrence of a text, wrapping around.
 
     Case counts only if there are upper-case letters in it, as in every search here. None if it occurs nowhere.
     """
-    case = re.IGNORECASE if words == words.lower() else re.NOFLAG
-    places = [match.start() for match in re.finditer(re.escape(words), text, case)] if words else []
+    case = re.IGNORECASE if query == query.lower() else re.NOFLAG
+    places = [match.start() for match in re.finditer(re.escape(query), text, case)] if query else []
     if not places:
         return None
     nearest = bisect_right(places, at) if forward else bisect_left(places, at) - 1

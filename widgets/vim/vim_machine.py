@@ -30,20 +30,20 @@ class VimRegister:
     whole_lines: bool = False
 
 
-def yank_range(text: str, what: TextRange) -> VimRegister:
+def yank_range(text: str, extent: TextRange) -> VimRegister:
     """Return a range of the text as a register."""
-    return VimRegister(text[what.start : what.end], what.lines)
+    return VimRegister(text[extent.start : extent.end], extent.lines)
 
 
-def delete_range(text: str, what: TextRange) -> tuple[str, int]:
+def delete_range(text: str, extent: TextRange) -> tuple[str, int]:
     """Return the text without a range."""
-    if not what.lines:
-        left = text[: what.start] + text[what.end :]
-        return left, nearest_character(left, what.start)
-    if what.end < len(text):
-        left = text[: what.start] + text[what.end + 1 :]
-        return left, first_nonblank(left, what.start)
-    left = text[: max(0, what.start - 1)]
+    if not extent.lines:
+        left = text[: extent.start] + text[extent.end :]
+        return left, nearest_character(left, extent.start)
+    if extent.end < len(text):
+        left = text[: extent.start] + text[extent.end + 1 :]
+        return left, first_nonblank(left, extent.start)
+    left = text[: max(0, extent.start - 1)]
     return left, first_nonblank(left, len(left))
 
 
@@ -83,9 +83,9 @@ def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
     return text, nearest_character(text, end)
 
 
-def shift_lines(text: str, what: TextRange, times: int, *, right: bool) -> tuple[str, int]:
+def shift_lines(text: str, extent: TextRange, times: int, *, right: bool) -> tuple[str, int]:
     """Return the text with the lines of a range indented or dedented."""
-    start, end = line_start(text, what.start), line_end(text, what.end)
+    start, end = line_start(text, extent.start), line_end(text, extent.end)
     lines = text[start:end].split("\n")
     for _ in range(min(times, 40)):
         lines = [_shifted(line, right=right) for line in lines]
@@ -194,11 +194,11 @@ class SelectionExtent:
     """Of its end: of one line, counted from its start."""
 
     @classmethod
-    def from_range(cls, what: TextRange, text: str, end: int) -> "SelectionExtent":
+    def from_range(cls, selected: TextRange, text: str, end: int) -> "SelectionExtent":
         """Return the extent of the selection up to `end`, or down to it."""
-        last = max(end, what.start) if what.lines else what.end - 1
-        lines = text.count("\n", what.start, max(what.start, last)) + 1
-        return cls(what.lines, lines, last - (what.start if lines == 1 else line_start(text, last)))
+        last = max(end, selected.start) if selected.lines else selected.end - 1
+        lines = text.count("\n", selected.start, max(selected.start, last)) + 1
+        return cls(selected.lines, lines, last - (selected.start if lines == 1 else line_start(text, last)))
 
     def selection_end(self, text: str, start: int) -> int:
         """Return the last character of a selection of this size from `start` on."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from app.automation.check_results import CheckState, ProposalChecks
-from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChanged
+from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
@@ -88,13 +88,13 @@ class EvidenceScheduler:
         self._begin(proposal, check)
         return ""
 
-    def start_after_checks(self, checked: ProposalChecks) -> None:
+    def start_after_checks(self, checks: ProposalChecks) -> None:
         """Start by itself where a check with `evidence = true` has passed on the proposed files."""
-        proposal = self._waiting.get(checked.proposal)
-        if proposal is None or checked.proposal in self._followed or checked.revision != proposal.revision:
+        proposal = self._waiting.get(checks.proposal)
+        if proposal is None or checks.proposal in self._followed or checks.revision != proposal.revision:
             return
         wanted = {check.name: check for check in self.configured() if check.evidence}
-        for result in checked.results:
+        for result in checks.results:
             if result.name in wanted and result.state is CheckState.PASSED and result.is_current:
                 self._begin(proposal, wanted[result.name])
                 return
@@ -172,7 +172,7 @@ class EvidenceScheduler:
                         proposal_id, followed.chosen, check, seconds, tell, self.wait_for_quiet
                     )
                 )
-            except FilesChanged:
+            except FilesChangedDuringTests:
                 tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
             except Exception as error:
                 # Nothing of this may end the app, nor go unsaid.

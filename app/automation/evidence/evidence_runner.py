@@ -46,7 +46,7 @@ ReportEvidence = Callable[[ProposalEvidence], None]
 _Key = tuple[str, tuple[str, ...] | None, str, str]
 
 
-class FilesChanged(Exception):
+class FilesChangedDuringTests(Exception):
     """Files changed while the tests ran, so that they say nothing about the proposal."""
 
 
@@ -126,12 +126,12 @@ class EvidenceRunner:
     """
 
     def __init__(
-        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, kept: EvidenceStore
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, store: EvidenceStore
     ) -> None:
         self._checks = checks
         self._service = service
         self._workspace = workspace
-        self._kept = kept
+        self._kept = store
         self._known: OrderedDict[_Key, SuiteOutcome] = OrderedDict()
 
     async def collect_evidence(
@@ -158,7 +158,7 @@ class EvidenceRunner:
 
         Raises:
             ProposalError: It doesn't wait, or has no such hunk.
-            FilesChanged: The workspace changed meanwhile.
+            FilesChangedDuringTests: The workspace changed meanwhile.
             OSError: The workspace can't be read.
         """
         search = await asyncio.to_thread(self._prepare, proposal_id, chosen, check, seconds, report)
@@ -405,7 +405,7 @@ class EvidenceRunner:
         if ended.state is CheckState.TIMED_OUT and seconds < search.check.seconds:
             raise _NoTime
         if (await self._read(tree)).id != read.id:
-            raise FilesChanged("the files changed while the tests ran")
+            raise FilesChangedDuringTests("the files changed while the tests ran")
         if not again:
             self._known[key] = outcome
             while len(self._known) > _REMEMBERED:

@@ -8,12 +8,12 @@ class NotStaged(Exception):
     """The call is denied with this message; the agent may make it again."""
 
 
-def wrong_count_error(path: str, what: str, found: int) -> NotStaged:
+def wrong_count_error(path: str, label: str, count: int) -> NotStaged:
     """Return the error for a text that is not in a file exactly once."""
-    if found:
+    if count:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."
-        return NotStaged(f"{what} is in {path} {found} times. {more}")
-    return NotStaged(f"{what} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")
+        return NotStaged(f"{label} is in {path} {count} times. {more}")
+    return NotStaged(f"{label} is not in {path}, as it is on disk. Read the file again and copy the text exactly.")
 
 
 def string_argument(arguments: Mapping[str, Any], key: str) -> str:

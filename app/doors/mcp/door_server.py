@@ -106,7 +106,7 @@ _PATIENCE = 2.0
 """Seconds that a host which wants an end has to read what is still being written."""
 
 
-def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
+def read_lines(source: int, stop_descriptor: int) -> Iterator[bytes | None]:
     """Yield the lines of a descriptor until it ends, or until the other one has something to read.
 
     Yields:
@@ -116,9 +116,9 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
     looked = 0
     passing = False
     while True:
-        ready, _, _ = select.select([source, ended], [], [])
+        ready, _, _ = select.select([source, stop_descriptor], [], [])
         try:
-            chunk = b"" if ended in ready else os.read(source, _CHUNK)
+            chunk = b"" if stop_descriptor in ready else os.read(source, _CHUNK)
         except BlockingIOError:
             # The host shares the pipe with another reader, or has made it one that does not wait.
             continue
@@ -138,7 +138,7 @@ def read_lines(source: int, ended: int) -> Iterator[bytes | None]:
             passing = True
             buffer.clear()
             looked = 0
-    if buffer and ended not in ready:
+    if buffer and stop_descriptor not in ready:
         yield bytes(buffer)
 
 
@@ -149,9 +149,9 @@ class MessageWriter:
         ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
     """
 
-    def __init__(self, descriptor: int, ended: int | None = None) -> None:
+    def __init__(self, descriptor: int, stop_descriptor: int | None = None) -> None:
         self._descriptor = descriptor
-        self._ended = [] if ended is None else [ended]
+        self._ended = [] if stop_descriptor is None else [stop_descriptor]
         self._lock = threading.Lock()
         self._gone = False
 

@@ -174,24 +174,24 @@ async def _taken(context: ToolContext, changes: list[PathChange], recipe: Comman
             raise
 
 
-def read_changes(run: WorkspaceWrites, found: CapturedChanges) -> tuple[list[PathChange], list[str]]:
+def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[PathChange], list[str]]:
     """Return the changes with their contents, and the unreadable ones with reasons."""
-    changes: list[PathChange] = []
+    readable: list[PathChange] = []
     left_out: list[str] = []
     room = MAX_CHANGE_BYTES
-    for each in found.touched:
+    for each in changes.touched:
         if each.size > room:
             left_out.append(f"{each.path}: all that was changed is over {format_size(MAX_CHANGE_BYTES)}")
             continue
         try:
             change = run.read_change(each.path, LARGEST)
             room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
-            changes.append(change)
+            readable.append(change)
         except ChangedMeanwhile:
             left_out.append(f"{each.path}: changed on disk by someone else while the command ran")
         except OSError as error:
             left_out.append(f"{each.path}: {(error.strerror or str(error)).lower()}")
-    return changes, left_out
+    return readable, left_out
 
 
 def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:

@@ -197,7 +197,7 @@ class CommandRunner:
         connector: "ModelConnector",
         app_context: AppContext,
         chat: ChatNavigation,
-        own: "CustomCommands",
+        custom_commands: "CustomCommands",
     ) -> None:
         self._runtime = runtime
         self._session = session
@@ -205,7 +205,7 @@ class CommandRunner:
         self._connector = connector
         self._app_context = app_context
         self._chat = chat
-        self.own = own
+        self.own = custom_commands
         self._handlers: dict[str, Handler] = {
             "quit": self._quit,
             "help": self._help,

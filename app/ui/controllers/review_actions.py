@@ -109,15 +109,17 @@ class AfterDecision:
             return _WITH_THE_ANSWER
         return " Your words are on their way to the model."
 
-    async def continue_if_wanted(self, proposal: "Proposal", *, asked: bool) -> str:
+    async def continue_if_wanted(self, proposal: "Proposal", *, is_requested: bool) -> str:
         """Let the model continue after an approval if that is wanted; return a sentence about it.
 
         Args:
             proposal: the one that was written last.
-            asked: by key; else the settings may want it, once nothing waits any more.
+            is_requested: by key; else the settings may want it, once nothing waits any more.
         """
         session = self._session.current
-        if not asked and not (self._preferences.settings.continue_after_approval and await self._nothing_waits()):
+        if not is_requested and not (
+            self._preferences.settings.continue_after_approval and await self._nothing_waits()
+        ):
             return ""
         if proposal.origin.kind == "agent":
             return f" It is of {proposal.origin.agent_name}, which goes on by itself."
@@ -233,7 +235,7 @@ class ReviewActions:
         """Write a proposal, or some hunks of it."""
         (result,) = await self._each((event,), self._write)
         follows = self._fate((event,), (result,)) or await self.after_decision.continue_if_wanted(
-            result.proposal, asked=event.go_on
+            result.proposal, is_requested=event.model_continues
         )
         self._say_written(result, follows)
 
@@ -241,7 +243,7 @@ class ReviewActions:
         """Write several proposals, the oldest first; the first that cannot be written stops it."""
         written = await self._each(event.each, self._write)
         follows = self._fate(event.each, written) or await self.after_decision.continue_if_wanted(
-            written[-1].proposal, asked=False
+            written[-1].proposal, is_requested=False
         )
         if len(written) == 1:
             self._say_written(written[0], follows)
@@ -254,8 +256,8 @@ class ReviewActions:
         """Discard a proposal; with feedback the model goes on at once."""
         (result,) = await self._each((event,), self._discard)
         what, back = describe_denial(result, event.hunks)
-        if event.go_on:
-            follows = await self.after_decision.continue_if_wanted(result.proposal, asked=True)
+        if event.model_continues:
+            follows = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
             said = f" Why it was stale is sent.{follows}"
         else:
             said = self._fate((event,), (result,))
@@ -281,23 +283,23 @@ class ReviewActions:
         await self._decisions.run_required_checks(name, revision, hunks)
         images = await self._images(event)
         self.checks.stop(name)
-        result = await self._decisions.approve(name, revision, hunks, event.words, images)
+        result = await self._decisions.approve(name, revision, hunks, event.feedback, images)
         self._say_written(result)
         return result
 
     async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
         images = await self._images(event)
         self.checks.stop(event.proposal_id)
-        return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.words, images)
+        return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.feedback, images)
 
     async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
         """The images that go with the user's words; another agent reads files by itself, by their names."""
         proposal = self._review.state.get(event.proposal_id)
         if proposal is not None and proposal.origin.kind == "agent":
-            self._tell_of_names(event.words.mentions, proposal.origin.agent_name)
+            self._tell_of_names(event.feedback.mentions, proposal.origin.agent_name)
             return ()
         undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self.chat.load_images(event.words.mentions, undone)
+        return await self.chat.load_images(event.feedback.mentions, undone)
 
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
@@ -311,15 +313,15 @@ class ReviewActions:
                 # A decision that stands without a record keeps its words, which are said once it has one.
                 kept = isinstance(error, NotRecorded)
                 for unsaid in events[number + kept :]:
-                    self._review.restore_feedback(unsaid.proposal_id, unsaid.words)
+                    self._review.restore_feedback(unsaid.proposal_id, unsaid.feedback)
                 raise
-            self._review.clear_sent_feedback(event.proposal_id, event.words)
+            self._review.clear_sent_feedback(event.proposal_id, event.feedback)
         return results
 
     def _fate(
         self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
     ) -> str:
-        spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.words]
+        spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.feedback]
         return self.after_decision.delivery_sentence(spoken) if spoken else ""
 
     async def undo(self, event: review_messages.Undo) -> None:

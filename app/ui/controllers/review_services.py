@@ -52,10 +52,10 @@ class SideQuestionActions:
         """
         try:
             await self._session.wait_until_open()
-            await self._session.require_session().aside.ask(event.place, event.text, event.picked)
+            await self._session.require_session().aside.ask(event.anchor, event.text, event.picked)
             await asyncio.to_thread(preload_parsers)
         except BaseException:
-            self._review.asking.restore_text(event.place, event.text)
+            self._review.asking.restore_text(event.anchor, event.text)
             raise
 
     def stop(self, event: review_messages.SideQuestionStopped) -> None:
@@ -296,12 +296,12 @@ class ReadingPace:
             if seconds > 0 and lines > 0:
                 self._seconds, self._lines = seconds, lines
 
-    def record_read_lines(self, read: int, now: float) -> None:
+    def record_read_lines(self, total_lines: int, now: float) -> None:
         """Record how many lines were read in all by now, in seconds."""
         before, then = self._last
-        self._last = read, now
-        if then and read > before and now - then < _ABSENT:
-            self._seconds, self._lines = self._seconds + now - then, self._lines + read - before
+        self._last = total_lines, now
+        if then and total_lines > before and now - then < _ABSENT:
+            self._seconds, self._lines = self._seconds + now - then, self._lines + total_lines - before
             if self._lines > _REMEMBERED:
                 self._seconds, self._lines = self._seconds / 2, self._lines / 2
 

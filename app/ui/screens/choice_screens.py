@@ -43,7 +43,7 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
         self._choices: list[tuple[str, int | None]] = [("every-edit", None), *(("chain", one) for one in numbers)]
         self._now = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield an explanation of the gate and the choices."""
         yield Static(
             "When the gate closes, the model must stop and wait for you: it cannot call tools until you decide or "
@@ -99,7 +99,7 @@ class ThemeScreen(Dialog[str]):
         super().__init__()
         self._before = ""
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the list, and a sample in the theme's colours."""
         yield SearchList("Search themes")
         yield Static(_SAMPLE, id="theme-sample", classes="text gap")

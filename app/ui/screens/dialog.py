@@ -135,11 +135,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as frame:
-            frame.border_title = Content(f" {escape_unsafe(self.heading(), keep='')} ")
-            yield from self.body()
+            frame.border_title = Content(f" {escape_unsafe(self.frame_title(), keep='')} ")
+            yield from self.compose_body()
             yield KeyHints(self.key_hints())
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return self.HEADING
 
     def key_hints(self) -> Sequence[KeyHint]:
@@ -150,7 +150,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         known = {key.keys: key.hint for key in self.KEYS}
         return [known[one] for one in keys]
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the widgets between title and keys."""
         return ()
 
@@ -213,7 +213,7 @@ class PreviewDialog(Dialog[Result]):
     def search_list(self) -> SearchList:
         raise NotImplementedError
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         with Horizontal(id="panes"):
             yield self.search_list()
             with VerticalScroll(id="preview", can_focus=False):
@@ -257,14 +257,14 @@ class ConfirmScreen(Dialog[bool]):
         self._question = question
         self._answers = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         """Return the subject of the question."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
         return self._answers
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield Static(Content(escape_unsafe(self._question)), classes="text")
 
     def action_answer(self, yes: bool) -> None:
@@ -286,7 +286,7 @@ class ValuesDialog(Dialog[None]):
     }
     """
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield OptionList(markup=False)
         yield Input(id="setting-field")
         yield Static(id="setting-state", classes="text gap quiet")

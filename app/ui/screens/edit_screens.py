@@ -75,10 +75,10 @@ class EditScreen(Dialog[bool]):
         self._line = line
         self._vim = vim
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Edit {self._proposal_id} · {self._path}"
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield a warning about characters that are hard to see, if there are any, and the editor."""
         found = find_deceptive(self._text)
         if found:
@@ -237,17 +237,17 @@ class ConflictScreen(EditScreen):
         """Whether the keys write."""
         return not self._area.read_only
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
         """Return the hints for the current mode."""
         return self._hints(types=False)
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the reason why the proposal is stale, and the editor."""
         yield Static(self._why(), id="resolve-why", classes="text")
-        yield from super().body()
+        yield from super().compose_body()
 
     def make_editor(self) -> CodeEditor:
         """Return the editor with the conflicts."""
@@ -281,7 +281,7 @@ class ConflictScreen(EditScreen):
         self._notice()
         side = ConflictSide(name)
         if not self._conflict.whole:
-            if not self._area.resolve_current(side):
+            if not self._area.resolve_current_conflict(side):
                 self.show_status("no conflict left")
             return
         if side is ConflictSide.BOTH:

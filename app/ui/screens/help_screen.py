@@ -71,12 +71,12 @@ class HelpScreen(Dialog[None]):
     }}
     """
 
-    def __init__(self, keymap: Mapping[str, str], own: CommandCatalogue) -> None:
+    def __init__(self, keymap: Mapping[str, str], custom_commands: CommandCatalogue) -> None:
         super().__init__()
         self._keymap = keymap
-        self._own = own
+        self._own = custom_commands
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield Input(placeholder="Search keys and commands")
         with VerticalScroll(id="help-text", can_focus=False):
             yield Static(_IN_SHORT, id="help-short", markup=False)

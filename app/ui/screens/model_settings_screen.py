@@ -212,7 +212,7 @@ class ModelSettingsScreen(ValuesDialog):
         self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
         self._explained = MODEL_SETTING_ROWS[0]
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Settings of {self._model.id}"
 
     def draw_list(self) -> None:

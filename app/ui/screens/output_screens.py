@@ -55,10 +55,10 @@ class ChecksScreen(Dialog[None]):
         self._proposal = checks.proposal
         self._lines = list(check_output_lines(checks))
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Checks of {self._proposal}"
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield TextView()
 
     def on_mount(self) -> None:
@@ -119,10 +119,10 @@ class ModelReadsScreen(Dialog[None]):
         self._proposal = proposal
         self._lines = lines
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Read before {self._proposal} was written"
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield TextView()
 
     def on_mount(self) -> None:
@@ -159,10 +159,10 @@ class ExternalDiffScreen(Dialog[None]):
         self._at = at
         self._run = run
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return self._about
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the text and the search field."""
         yield TextView()
         yield SearchBar()

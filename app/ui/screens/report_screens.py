@@ -81,7 +81,7 @@ class DoctorScreen(Dialog[bool]):
         self._found: dict[str, EndpointCheck] = {}
         self._learned = False
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
         with VerticalScroll():
             yield Static(Content(address), id="doctor-address", classes="text quiet")
@@ -205,7 +205,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         self._root = root
         self._unreviewed: UnreviewedFiles | None = None
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield Static("Verifying…", id="verify-summary", classes="text")
         with VerticalScroll():
             yield Static(id="verify-commits", classes="text gap")
@@ -280,12 +280,12 @@ class SkillsScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, skills: Skills, told: Skills | None) -> None:
+    def __init__(self, skills: Skills, model_skills: Skills | None) -> None:
         super().__init__(classes="-small")
         self._skills = skills
-        self._told = told
+        self._told = model_skills
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield each skill with its description, then the errors."""
         yield Static(_skill_summary(self._skills, self._told), classes="text quiet")
         with VerticalScroll():

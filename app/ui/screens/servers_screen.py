@@ -62,10 +62,10 @@ class SignInScreen(Dialog[bool]):
         self._opened = opened
         self._forwarding = ssh_forwarding_command(request.port, environment)
 
-    def heading(self) -> str:
+    def frame_title(self) -> str:
         return f"Sign in to {self._server}"
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the address, instructions for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")

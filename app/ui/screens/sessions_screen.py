@@ -164,7 +164,7 @@ class SessionTitleScreen(Dialog[str]):
         super().__init__(classes="-small")
         self._title = title
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield Input(self._title, select_on_focus=False)
 
     @on(Input.Submitted)

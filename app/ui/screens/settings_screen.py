@@ -50,7 +50,7 @@ class AllowedCommandsScreen(Dialog[None]):
         super().__init__()
         self._store = store
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield SearchList("Search the commands", empty_text=_NONE)
 
     def on_mount(self) -> None:

@@ -69,7 +69,7 @@ class ModelPickerScreen(Dialog[str]):
         self._address = address
         self._current = current
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the endpoint's name and the list."""
         yield Static(
             Content(f"Asking {escape_unsafe(self._address, keep='')} …"), id="model-state", classes="text quiet"
@@ -169,7 +169,7 @@ class EndpointScreen(Dialog[bool]):
         self._config_file = config_file
         self._save = save
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the fields for key and address, the host that gets requests, and the file that stores them."""
         yield Static("The key of a hosted model, the address of a server, or both.", classes="text")
         with Horizontal():
@@ -286,7 +286,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._servers: list[LocalServer] = []
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the missing settings, the servers that were found, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")

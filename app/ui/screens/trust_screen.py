@@ -104,7 +104,7 @@ class TrustScreen(Dialog[bool]):
             return self.hints_of("d", "escape")
         return [*self.hints_of("y"), KeyHint("n,escape", "not now")]
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         """Yield the file and its effects."""
         found = self._examined
         if found.problem:

@@ -45,7 +45,7 @@ class WireScreen(Dialog[None]):
         self._body = reorder_body(request.make_body())
         self._facts = request_summary(request, self._body)
 
-    def body(self) -> Iterable[Widget]:
+    def compose_body(self) -> Iterable[Widget]:
         yield Static(self._facts, classes="text")
         yield TextView()
 

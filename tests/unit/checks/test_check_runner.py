@@ -166,7 +166,7 @@ async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypat
 
 
 async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: OpenWorkspace) -> None:
-    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=(SandboxMode.IN_PLACE,))
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=(SandboxMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace)
     assert "checks need a layer" in await runner.unavailable_reason()
     seen = runtime.workspace.root / "ran"

@@ -193,7 +193,7 @@ class Player:
         """What the tool `name` answers."""
         draft: Any = self.draft
         context = ToolContext(Workspace(self.folder), draft, lambda text: None, self.confirm)
-        tools = make_standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own=()))
+        tools = make_standard_tools(lambda: Sandbox(context.workspace, self.folder.parent / "runs", own_folders=()))
         tool = tools.get_tool(name)
         assert tool is not None
         try:

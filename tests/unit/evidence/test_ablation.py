@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.evidence.evidence_runner import FilesChanged
+from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
@@ -209,7 +209,7 @@ def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWo
         other.write_text("x = 1\n")
         await collecting
 
-    with pytest.raises(FilesChanged):
+    with pytest.raises(FilesChangedDuringTests):
         asyncio.run(change_meanwhile())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookDocument, HookFile, HookRunner
+from app.automation.event_hooks import MAX_QUEUED_EVENTS, HookEventDocument, HookFile, HookRunner
 from app.config.config_tables import HookTable
 from app.runtime.open_workspace import HookDispatcher
 from tests.unit.tools.processes import running
@@ -30,8 +30,8 @@ class Told:
         self.any.set()
 
 
-def ended(number: int = 0) -> HookDocument:
-    return HookDocument(event="turn_ended", workspace="/w", session="s", time=1.0, message=str(number))
+def ended(number: int = 0) -> HookEventDocument:
+    return HookEventDocument(event="turn_ended", workspace="/w", session="s", time=1.0, message=str(number))
 
 
 def runner(root: Path, **environment: str) -> tuple[HookRunner, Told]:

@@ -27,7 +27,7 @@ def root(tmp_path: Path) -> Path:
 
 
 async def sandbox_of(root: Path, way: SandboxMode) -> Sandbox:
-    sandbox = Sandbox(Workspace(root), root.parent / "state/runs", own=(root.parent / "state",), modes=[way])
+    sandbox = Sandbox(Workspace(root), root.parent / "state/runs", own_folders=(root.parent / "state",), modes=[way])
     probe = await sandbox.probe()
     if probe.mode is not way:
         pytest.skip(probe.why_not)
@@ -55,7 +55,7 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
 async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Path, way: SandboxMode) -> None:
     (root / ".gitignore").write_text("own/ignored/\n")
     workspace = Workspace(root, off_limits=[root / "own"])
-    sandbox = Sandbox(workspace, root.parent / "runs", own=(), modes=[way])
+    sandbox = Sandbox(workspace, root.parent / "runs", own_folders=(), modes=[way])
     if (await sandbox.probe()).mode is not way:
         pytest.skip((await sandbox.probe()).why_not)
     async with sandbox.open_run({}) as run:
@@ -106,7 +106,7 @@ def test_a_folder_with_more_in_it_than_what_is_gone_stays(tmp_path: Path) -> Non
 
 
 async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> ProbeResult:
-    return await Sandbox(Workspace(root), runs, own=(), modes=ways).probe()
+    return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
 async def test_it_is_a_layer_wherever_an_overlay_can_be_mounted(root: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_an_unusable_layer_is_none(root: Path, tmp_path: Path, monkeypatch
 
 
 async def test_no_landlock_no_confinement(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
     monkeypatch.setattr(choosing, "landlock_version", lambda: 0)
     probe = await sandbox.probe()
     assert (probe.mode, probe.is_confined) == (SandboxMode.IN_PLACE, False)

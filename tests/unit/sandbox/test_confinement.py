@@ -37,7 +37,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(root: Path, tmp_path: Path) -> Sandbox:
-    return Sandbox(Workspace(root), tmp_path / "state/runs", own=(tmp_path / "state",))
+    return Sandbox(Workspace(root), tmp_path / "state/runs", own_folders=(tmp_path / "state",))
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_daemons_are_out_of_reach(root: Path, tmp_path: Path, monkeypatch:
         (tmp_path / listening).write_text("listens\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TMUX", f"{tmp_path}/tmux/default,1,0")
-    sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own=())
+    sandbox = Sandbox(Workspace(root), tmp_path / "state/runs", own_folders=())
     async with sandbox.open_run({}) as run:
         assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
 
@@ -151,7 +151,7 @@ async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbo
 async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewhere: Path) -> None:
     (root / ".gitignore").write_text("build/\n*.sock\n")
     subprocess.run(["git", "-C", str(root), "init", "-q"], check=True)
-    sandbox = Sandbox(Workspace(root), elsewhere / "runs", own=())
+    sandbox = Sandbox(Workspace(root), elsewhere / "runs", own_folders=())
     script = (
         "mkfifo a.sock; mkdir -p build/in; mkfifo build/pipe build/in/pipe; ln -s nowhere build/in/link; "
         "echo 1 > build/in/file; echo 2 > build/locked; chmod 000 build/in build/locked; echo 3 > reviewed"
@@ -222,7 +222,7 @@ async def test_a_file_that_someone_changes_meanwhile_is_left_out(root: Path, san
 
 
 async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
     if not (await sandbox.probe()).is_confined:
         pytest.skip("no Landlock")
     target = outside() / "written-by-a-command"

@@ -48,7 +48,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sandbox(root: Path) -> Sandbox:
-    return Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    return Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
 
 
 def facts(root: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -179,7 +179,7 @@ async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, san
 
 async def test_a_foreign_file_is_put_back(of_somebody_else: Path, ordinary_user: None, tmp_path: Path) -> None:
     root = of_somebody_else.parent
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open_run({"theirs": FileOrLink(b"proposed\n", 0o666)}) as run:
         assert await printed(run, "cat theirs; echo more >> theirs") == "proposed\n"
         assert run.read_change("theirs", READ_LIMIT).after == FileOrLink(b"proposed\nmore\n", 0o666)
@@ -242,7 +242,7 @@ async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sand
 
 @pytest.mark.parametrize("mode", list(SandboxMode))
 async def test_memory_is_bounded_and_the_limit_is_named(root: Path, tmp_path: Path, mode: SandboxMode) -> None:
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[mode], bounds=process_limits(200))
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[mode], limits=process_limits(200))
     if (await sandbox.probe()).mode is not mode:
         pytest.skip((await sandbox.probe()).why_not)
     async with sandbox.open_run({}) as run:
@@ -287,7 +287,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     draft = runtime.service.new_draft("")
     draft.write("b.txt", "approved\n")
     proposal = runtime.service.stage(draft, "Edit b")
-    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open_run(runtime.service.new_draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
         assert runtime.service.refresh() == []
@@ -314,7 +314,7 @@ def test_a_decision_first_restores_after_a_killed_command(root: Path, runtime: O
 async def test_rules_that_a_command_in_place_writes_hide_nothing(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "empty").mkdir()
-    sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[SandboxMode.IN_PLACE])
+    sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open_run({}) as run:
         command = "mkdir new; for d in . new empty; do echo '*' > $d/.gitignore; echo x > $d/code.py; done"
         await run.execute(["/bin/sh", "-c", command], folder=".", seconds=30, output=lambda data: None)

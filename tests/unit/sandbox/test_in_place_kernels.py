@@ -91,10 +91,10 @@ def in_place(root: Path, *, sockets: tuple[str, ...] = (), processes: int = 2000
     return Sandbox(
         Workspace(root),
         root.parent / "runs",
-        own=(own,),
+        own_folders=(own,),
         permissions=CommandPermissions(sockets=sockets),
         modes=[SandboxMode.IN_PLACE],
-        bounds=process_limits(processes=processes),
+        limits=process_limits(processes=processes),
     )
 
 
@@ -315,7 +315,7 @@ async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("mode", list(SandboxMode))
 async def test_it_cannot_lift_its_limits_nor_set_how_the_kernel_works(root: Path, mode: SandboxMode) -> None:
     """Also as root, who may do so elsewhere."""
-    sandbox = Sandbox(Workspace(root), root.parent / "runs", own=(), modes=[mode])
+    sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[mode])
     if (await sandbox.probe()).mode is not mode or not (await sandbox.probe()).is_confined:
         pytest.skip("not here")
     opened = "import os; os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY); print('lifted')"

@@ -173,7 +173,11 @@ class Site:
             os.mkfifo(self.shared / name)
         permissions = CommandPermissions((str(self.shared),))
         self.sandbox = Sandbox(
-            Workspace(self.root), self.folder / "runs", own=(), permissions=permissions, modes=[SandboxMode.OVERLAY]
+            Workspace(self.root),
+            self.folder / "runs",
+            own_folders=(),
+            permissions=permissions,
+            modes=[SandboxMode.OVERLAY],
         )
 
     def begin(self, contents: dict[str, bytes]) -> None:

@@ -40,7 +40,10 @@ def sandbox_in(home: Path, permissions: CommandPermissions | None = None, root: 
     state = home / ".local/state/signoff"
     state.mkdir(parents=True, exist_ok=True)
     return Sandbox(
-        Workspace(root or home / "ws"), state / "runs", own=(state,), permissions=permissions or CommandPermissions()
+        Workspace(root or home / "ws"),
+        state / "runs",
+        own_folders=(state,),
+        permissions=permissions or CommandPermissions(),
     )
 
 
@@ -241,7 +244,7 @@ async def test_a_linked_home_keeps_the_layer(home: Path, linked: str, monkeypatc
     monkeypatch.setenv("HOME", str(used_home))
     used_state.mkdir(exist_ok=True)
     (used_state / "key").write_text("the key")
-    sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own=(used_state,))
+    sandbox = Sandbox(Workspace(used_home / "ws"), used_state / "runs", own_folders=(used_state,))
     assert (await sandbox.probe()).mode is SandboxMode.OVERLAY, await sandbox.probe()
     async with sandbox.open_run({}, keep=True) as run:
         text = await printed(run, f"echo x > file; echo y > ~/.cache/y; cat {used_state}/key; cat file")

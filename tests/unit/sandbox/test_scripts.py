@@ -84,7 +84,7 @@ def service_of(root: Path, folder: Path) -> ProposalService:
 
 async def in_sandbox(service: ProposalService, root: Path, folder: Path, script: str, ways: list[SandboxMode]) -> str:
     """Run a script over what waits, and stage what it changes; returns the proposal's id, empty if there is none."""
-    sandbox = Sandbox(Workspace(root), folder / "runs", own=(), modes=ways)
+    sandbox = Sandbox(Workspace(root), folder / "runs", own_folders=(), modes=ways)
     draft = service.new_draft("s")
     async with sandbox.open_run(draft.pending_files()) as run:
         await run.execute(shell(script), folder=".", seconds=60, output=lambda data: None)

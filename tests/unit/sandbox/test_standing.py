@@ -63,7 +63,7 @@ async def test_a_start_that_is_given_up_leaves_neither_process_nor_descriptor(tm
 async def test_an_abandoned_layer_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workspace").mkdir()
     state = tmp_path / "state"
-    sandbox = Sandbox(Workspace(tmp_path / "workspace"), state, own=())
+    sandbox = Sandbox(Workspace(tmp_path / "workspace"), state, own_folders=())
     begun, go, made = threading.Event(), threading.Event(), threading.Event()
     make = tempfile.mkdtemp
 

@@ -114,7 +114,7 @@ PENDING = {
 async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root: Path, tmp_path: Path) -> None:
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
-    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
+    sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
     async with sandbox.open_run(PENDING) as run:
         assert await printed(run, "find . -mindepth 1 | sort") == (
             "./d\n./d/kept\n./f\n./f/now-a-folder\n./f/now-a-folder/file\n./g\n"
@@ -128,7 +128,7 @@ async def test_a_replaced_folder_reports_each_file_once(root: Path, tmp_path: Pa
     for name in ("d/both", "d/gone", "d/in/gone", "d/in/a.log", "d/a.log", "d/pipe"):
         put(root / name)
     workspace = Workspace(root)
-    sandbox = Sandbox(workspace, tmp_path / "runs", own=(), modes=[SandboxMode.OVERLAY])
+    sandbox = Sandbox(workspace, tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])
     async with sandbox.open_run({}) as run:
         await printed(run, "rm -r d; mkdir d; echo new > d/both; mkfifo d/pipe")
         found = await run.find_changes()

@@ -150,7 +150,7 @@ class Bench:
         state = self.workspace.root.parent / "runs"
         self.shared.mkdir(exist_ok=True)
         permissions = CommandPermissions((str(self.shared),))
-        self.sandbox = Sandbox(self.workspace, state, own=(), permissions=permissions, modes=self.modes)
+        self.sandbox = Sandbox(self.workspace, state, own_folders=(), permissions=permissions, modes=self.modes)
         self.tools = make_standard_tools(lambda: self.sandbox)
 
     @property
@@ -188,4 +188,4 @@ def _hash(content: bytes | None) -> str:
 def nowhere() -> ToolSet:
     """The tools, for what can be said of them without a workspace."""
     here = Workspace(Path(__file__).parent)
-    return make_standard_tools(lambda: Sandbox(here, here.root, own=()))
+    return make_standard_tools(lambda: Sandbox(here, here.root, own_folders=()))

@@ -174,14 +174,14 @@ def wrap_text(
     return [line for source in sources for line in wrap_spans([(source, face)], width, lead, lead)]
 
 
-def hidden_lines_note(rows: Sequence[StyledLine], further: int = 0) -> str:
+def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
     """Return a note of how many source lines are not shown.
 
     Args:
         rows: the rows that are not shown; at least one.
-        further: lines behind them that were not even laid out.
+        more_lines: lines behind them that were not even laid out.
     """
-    more = sum(row.joint is None for row in rows) + further
+    more = sum(row.joint is None for row in rows) + more_lines
     lines = plural(more, "more line") if more else ""
     rest = "the rest of this line" if rows[0].joint is not None else ""
     return f"… {' and '.join(part for part in (rest, lines) if part)}"

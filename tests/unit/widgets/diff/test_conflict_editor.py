@@ -47,13 +47,13 @@ async def test_the_choices_leave_the_text_that_they_amount_to_and_can_be_taken_b
             assert editor.source == conflict.text_with_choices(), seed
             choices = [random.choice(SIDES) for _ in conflict.regions]
             for done, side in enumerate(choices, 1):
-                assert editor.resolve_current(side)
+                assert editor.resolve_current_conflict(side)
                 left: list[ConflictSide | None] = [None] * (len(choices) - done)
                 assert len(editor.blocks) == len(left), seed
                 found, wanted = editor.source, conflict.text_with_choices([*choices[:done], *left])
                 # Where no newline ends the file, an empty last line may need one of its own.
                 assert found == wanted or (not conflict.final_newline and f"{found}\n" == wanted), seed
-            assert not editor.resolve_current(ConflictSide.DISK)
+            assert not editor.resolve_current_conflict(ConflictSide.DISK)
             await pilot.pause()
             for _ in choices:
                 editor.undo()

@@ -121,9 +121,9 @@ def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> Non
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
     sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), SeenLines()
-    assert [UnseenLines(sheet.scene, seen).count(file) for file in range(2)] == [(1, 1), (2, 2)]
+    assert [UnseenLines(sheet.scene, seen).count_unseen(file) for file in range(2)] == [(1, 1), (2, 2)]
     seen.mark_file_seen("logo.png")
-    assert UnseenLines(sheet.scene, seen).count(0) == (0, 1)
+    assert UnseenLines(sheet.scene, seen).count_unseen(0) == (0, 1)
 
 
 def test_no_row_is_outside_of_a_layout() -> None:
